@@ -1,0 +1,147 @@
+package kafka
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// guardedConn is a connection that never waits without a limit: where the
+// layer above has set no deadline, each read and write gets one of its own.
+// kafka-go clears the deadline before SASL, so that a broker which stalls
+// there would otherwise hold its goroutines for ever (kafka-go.md, rule 26).
+type guardedConn struct {
+	net.Conn
+	limit  time.Duration
+	closed func(*guardedConn)
+	once   sync.Once
+
+	mu       sync.Mutex
+	rd, wd   bool // the layer above has set a read, a write deadline
+	cutShort bool // Close was called by the client, not by the owner
+}
+
+func (c *guardedConn) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	if !c.rd && !c.cutShort {
+		c.Conn.SetReadDeadline(time.Now().Add(c.limit)) // an error shows in the read
+	}
+	c.mu.Unlock()
+	return c.Conn.Read(b)
+}
+
+func (c *guardedConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	if !c.wd && !c.cutShort {
+		c.Conn.SetWriteDeadline(time.Now().Add(c.limit)) // an error shows in the write
+	}
+	c.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// SetDeadline follows net.Conn; the zero time gives the guard back its say.
+func (c *guardedConn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rd, c.wd = !t.IsZero(), !t.IsZero()
+	if c.cutShort {
+		return nil
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline follows net.Conn.
+func (c *guardedConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rd = !t.IsZero()
+	if c.cutShort {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline follows net.Conn.
+func (c *guardedConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wd = !t.IsZero()
+	if c.cutShort {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// Close is the owner's: it ends the connection and takes it off the list.
+func (c *guardedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { c.closed(c) })
+	return err
+}
+
+// cut ends every read and write of the connection at once and for good. The
+// owner meets an error and closes it; until then it stays on the list, which
+// is how Client.Close knows when the owners are gone.
+func (c *guardedConn) cut() {
+	c.mu.Lock()
+	c.cutShort = true
+	c.Conn.SetDeadline(time.Unix(1, 0))
+	c.mu.Unlock()
+}
+
+// conns lists the open connections of a client.
+type conns struct {
+	mu     sync.Mutex
+	open   map[*guardedConn]struct{}
+	closed bool
+	empty  chan struct{} // closed when closed and nothing is open
+}
+
+func newConns() *conns {
+	return &conns{open: map[*guardedConn]struct{}{}, empty: make(chan struct{})}
+}
+
+// dial opens a connection within timeout and guards it with limit.
+func (s *conns) dial(ctx context.Context, network, address string, timeout, limit time.Duration) (net.Conn, error) {
+	d := net.Dialer{Timeout: timeout}
+	nc, err := d.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &guardedConn{Conn: nc, limit: limit, closed: s.remove}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		nc.Close()
+		return nil, net.ErrClosed
+	}
+	s.open[c] = struct{}{}
+	return c, nil
+}
+
+func (s *conns) remove(c *guardedConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	if s.closed && len(s.open) == 0 {
+		close(s.empty)
+	}
+}
+
+// cutAll refuses new connections and ends the reads and writes of the open
+// ones. The channel is closed when their owners have closed them all.
+func (s *conns) cutAll() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		if len(s.open) == 0 {
+			close(s.empty)
+		}
+	}
+	for c := range s.open {
+		c.cut()
+	}
+	return s.empty
+}

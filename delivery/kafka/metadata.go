@@ -1,0 +1,393 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	metadataKey     = 3
+	metadataVersion = 8 // the last without flexible fields
+
+	// refreshEvery is how old the metadata gets when nothing is wrong.
+	refreshEvery = 5 * time.Second
+	// refreshMissing is the same while a watched topic is missing or has a
+	// partition without a leader.
+	refreshMissing = time.Second
+	// refreshLimit is the least time between two refreshes.
+	refreshLimit = 100 * time.Millisecond
+	// metadataTimeout bounds the question to one broker; the next is asked
+	// after it.
+	metadataTimeout = 5 * time.Second
+)
+
+// metadata is what we know of the cluster: its brokers and the topics that
+// are watched. It is our own, since kafka-go's cache is refreshed at random
+// moments and its list of topics is fixed at first use.
+type metadata struct {
+	mu         sync.Mutex
+	brokers    map[int32]string
+	controller int32
+	topics     map[string]topicMeta // of watched topics
+	watched    map[string]struct{}
+	lastGood   string // the address that answered last
+	answers    uint64
+	lastErr    error         // of the newest attempt; nil when it was answered
+	changed    chan struct{} // closed and replaced when brokers or topics changed
+	attempted  chan struct{} // closed and replaced after each attempt
+	wake       chan struct{} // capacity 1: refresh now
+}
+
+// topicMeta is one topic. leaders has a broker id per partition, -1 where
+// there is none at the moment.
+type topicMeta struct {
+	code    int16
+	leaders []int32
+}
+
+func (m topicMeta) equal(o topicMeta) bool {
+	return m.code == o.code && slices.Equal(m.leaders, o.leaders)
+}
+
+// healthy: nothing is missing that a refresh could bring.
+func (m topicMeta) healthy() bool {
+	return m.code == codeNone && !slices.Contains(m.leaders, -1)
+}
+
+func (m *metadata) init() {
+	m.brokers = map[int32]string{}
+	m.topics = map[string]topicMeta{}
+	m.watched = map[string]struct{}{}
+	m.changed = make(chan struct{})
+	m.attempted = make(chan struct{})
+	m.wake = make(chan struct{}, 1)
+}
+
+// nodeAddr gives the address of a broker.
+func (c *Client) nodeAddr(node int32) (string, bool) {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	addr, ok := c.meta.brokers[node]
+	return addr, ok
+}
+
+// leader gives the broker that leads a partition of a watched topic; false
+// while it has none or the partition is not known.
+func (c *Client) leader(topic string, partition int32) (node int32, ok bool) {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	t := c.meta.topics[topic]
+	if partition < 0 || int(partition) >= len(t.leaders) || t.leaders[partition] < 0 {
+		return -1, false
+	}
+	return t.leaders[partition], true
+}
+
+// partitions counts the partitions of a watched topic. It is 0 and true when
+// the broker says that there is no such topic, false while nothing is known.
+func (c *Client) partitions(topic string) (n int32, ok bool) {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	t, ok := c.meta.topics[topic]
+	return int32(len(t.leaders)), ok
+}
+
+// topicCode is the error code in the newest metadata of a watched topic.
+func (c *Client) topicCode(topic string) int16 {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	return c.meta.topics[topic].code
+}
+
+// watch adds topics to the metadata that is kept fresh. A topic stays watched
+// for the life of the client.
+func (c *Client) watch(topics ...string) {
+	c.meta.mu.Lock()
+	grown := false
+	for _, t := range topics {
+		if _, ok := c.meta.watched[t]; !ok {
+			c.meta.watched[t] = struct{}{}
+			grown = true
+		}
+	}
+	c.meta.mu.Unlock()
+	if grown {
+		c.wakeMetadata()
+	}
+}
+
+// stale asks for fresh metadata: a broker answered that it does not lead a
+// partition of the topic, or does not know it. At most one refresh a
+// refreshLimit follows.
+func (c *Client) stale(string) { c.wakeMetadata() }
+
+func (c *Client) wakeMetadata() {
+	select {
+	case c.meta.wake <- struct{}{}:
+	default:
+	}
+}
+
+// changed is closed at the next change of the brokers or of a watched topic.
+// Take it before looking at what may change.
+func (c *Client) changed() <-chan struct{} {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	return c.meta.changed
+}
+
+// brokersKnown waits until the brokers are known, and gives the last attempt's
+// error when ctx ends first.
+func (c *Client) brokersKnown(ctx context.Context) error {
+	for {
+		c.meta.mu.Lock()
+		known, attempted, last := len(c.meta.brokers) > 0, c.meta.attempted, c.meta.lastErr
+		c.meta.mu.Unlock()
+		if known {
+			return nil
+		}
+		c.wakeMetadata()
+		select {
+		case <-attempted:
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), last)
+		case <-c.ctx.Done():
+			return errClosed
+		}
+	}
+}
+
+// refreshMetadata keeps the metadata fresh until the client is closed. It is
+// the one goroutine that writes it, but for coordinators' addresses.
+func (c *Client) refreshMetadata() {
+	backoff := refreshLimit
+	timer := time.NewTimer(refreshEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.meta.wake:
+		case <-timer.C:
+		}
+		// The pause holds also for who asks meanwhile.
+		pause := refreshLimit
+		if err := c.refreshOnce(); err != nil {
+			pause = backoff
+			backoff = min(2*backoff, 2*time.Second)
+			c.wakeMetadata()
+		} else {
+			backoff = refreshLimit
+		}
+		if !sleep(c.ctx, pause) {
+			return
+		}
+		timer.Reset(c.nextRefresh())
+	}
+}
+
+func (c *Client) refreshOnce() error {
+	c.meta.mu.Lock()
+	topics := slices.Sorted(maps.Keys(c.meta.watched))
+	c.meta.mu.Unlock()
+	a, addr, err := c.askMetadata(c.ctx, topics)
+	m := &c.meta
+	m.mu.Lock()
+	m.lastErr = err
+	if err == nil {
+		m.lastGood = addr
+		m.answers++
+		m.apply(a)
+	}
+	close(m.attempted)
+	m.attempted = make(chan struct{})
+	m.mu.Unlock()
+	if err == nil {
+		c.dropPools(c.addrNeeded)
+	}
+	return err
+}
+
+// apply takes an answer. A topic that is only partly readable at the moment
+// (no leader, a storage error, a right that is missing) keeps the partitions
+// it had: a count that goes down and up again would rebalance groups.
+func (m *metadata) apply(a metadataAnswer) {
+	changed := false
+	if len(a.brokers) > 0 && !maps.Equal(m.brokers, a.brokers) {
+		m.brokers, changed = a.brokers, true
+	}
+	m.controller = a.controller
+	for name, t := range a.topics {
+		if _, ok := m.watched[name]; !ok {
+			continue
+		}
+		old, known := m.topics[name]
+		if t.code != codeNone && t.code != codeUnknownTopic {
+			if !known {
+				m.topics[name] = topicMeta{code: t.code, leaders: t.leaders}
+				changed = true
+				continue
+			}
+			t.leaders = old.leaders
+		}
+		if !known || !old.equal(t) {
+			m.topics[name], changed = t, true
+		}
+	}
+	if changed {
+		close(m.changed)
+		m.changed = make(chan struct{})
+	}
+}
+
+func (c *Client) nextRefresh() time.Duration {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	for name := range c.meta.watched {
+		if t, ok := c.meta.topics[name]; !ok || !t.healthy() {
+			return refreshMissing
+		}
+	}
+	return refreshEvery
+}
+
+func (c *Client) addrNeeded(addr string) bool {
+	if slices.Contains(c.cfg.Brokers, addr) {
+		return true
+	}
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	for _, a := range c.meta.brokers {
+		if a == addr {
+			return true
+		}
+	}
+	return false
+}
+
+// candidates lists the addresses to ask for metadata: the one that answered
+// last, the other brokers, the bootstrap addresses.
+func (c *Client) candidates() []string {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	out := make([]string, 0, len(c.meta.brokers)+len(c.cfg.Brokers)+1)
+	add := func(a string) {
+		if a != "" && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	add(c.meta.lastGood)
+	for _, node := range slices.Sorted(maps.Keys(c.meta.brokers)) {
+		add(c.meta.brokers[node])
+	}
+	for _, a := range c.cfg.Brokers {
+		add(a)
+	}
+	return out
+}
+
+// metadataAnswer is a decoded Metadata response.
+type metadataAnswer struct {
+	brokers    map[int32]string
+	controller int32
+	topics     map[string]topicMeta
+}
+
+// askMetadata asks one broker after another until one answers. It never
+// creates a topic (rule 30) and never asks for all of them.
+func (c *Client) askMetadata(ctx context.Context, topics []string) (metadataAnswer, string, error) {
+	body := appendInt32(nil, int32(len(topics)))
+	for _, t := range topics {
+		body = appendString(body, t)
+	}
+	body = append(body, 0, 0, 0) // create topics, list rights of cluster, of topics: no
+	var errs []error
+	for _, addr := range c.candidates() {
+		one, cancel := context.WithTimeout(ctx, metadataTimeout)
+		src, err := c.requestAt(one, addr, metadataKey, metadataVersion, body, nil)
+		cancel()
+		if err == nil {
+			var a metadataAnswer
+			if a, err = decodeMetadata(src); err == nil {
+				return a, addr, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return metadataAnswer{}, "", err
+		}
+		errs = append(errs, err)
+	}
+	return metadataAnswer{}, "", fmt.Errorf("no Kafka broker answers: %w", errors.Join(errs...))
+}
+
+func decodeMetadata(src []byte) (metadataAnswer, error) {
+	d := decoder{src: src}
+	a := metadataAnswer{brokers: map[int32]string{}, topics: map[string]topicMeta{}}
+	d.int32() // throttle time
+	for range d.count(12) {
+		node, host, port := d.int32(), d.string(), d.int32()
+		d.string() // rack
+		if d.err == nil {
+			a.brokers[node] = joinHostPort(host, port)
+		}
+	}
+	d.string() // cluster id
+	a.controller = d.int32()
+	for range d.count(13) {
+		t := topicMeta{code: d.int16()}
+		name := d.string()
+		d.int8() // internal
+		t.leaders = decodeLeaders(&d)
+		d.int32() // rights
+		a.topics[name] = t
+		if d.err != nil {
+			break
+		}
+	}
+	d.int32() // rights
+	return a, d.err
+}
+
+// decodeLeaders reads the partitions of one topic. They come in any order;
+// numbers are dense, so a gap is a partition that cannot be read now.
+func decodeLeaders(d *decoder) []int32 {
+	n := d.count(26)
+	leaders := make([]int32, n)
+	for i := range leaders {
+		leaders[i] = -1
+	}
+	for range n {
+		d.int16() // a partition without a leader says so twice
+		index, leader := d.int32(), d.int32()
+		d.int32()     // leader epoch
+		for range 3 { // replicas, in sync, offline
+			for range d.count(4) {
+				d.int32()
+			}
+		}
+		if d.err != nil {
+			return nil
+		}
+		if index >= 0 && int(index) < n {
+			leaders[index] = leader
+		}
+	}
+	return leaders
+}
+
+// sleep waits and says whether ctx still lives.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -145,6 +145,9 @@ func values(m Message) []any {
 	case Report:
 		return reportValues(m)
 	case Log:
+		if m.Fields == nil {
+			return []any{KindLog, m.Level.String(), m.Message}
+		}
 		fields := make(map[string]any, len(m.Fields))
 		for k, v := range m.Fields {
 			fields[k] = v

@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"strings"
+	"time"
+
+	"ankka-flow/delivery/record"
+)
+
+const cartFingerprint = "nXhoFwNZSB7DKScFuZUtZ1gnAYkIxadumsXNHWwbLfM="
+
+var cartContract = Contract{Format: "json", SchemaName: "cart-events.v1", Fingerprint: cartFingerprint}
+
+const cartContractJSON = `{"fingerprint":"` + cartFingerprint + `","format":"json","schema_name":"cart-events.v1"}`
+
+var cartRouter = Descriptor{
+	ProtocolVersion: "1.0",
+	SDK:             SDK{Name: "fixture", Version: "0.0.0"},
+	Streamlet: Streamlet{
+		Name:        "cart-router",
+		Description: "Routes cart events to the valid or review outlet.",
+		Inlets:      []Port{{Name: "in", Contract: cartContract}},
+		Outlets:     []Port{{Name: "review", Contract: cartContract}, {Name: "valid", Contract: cartContract}},
+		Parameters: []Parameter{{Key: "review-threshold", Type: TypeInteger, Default: "100",
+			Description: "Carts with a total above this go to the review outlet."}},
+	},
+}
+
+const cartRouterJSON = `{"protocol_version":"1.0","sdk":{"name":"fixture","version":"0.0.0"},"streamlet":{
+	"config_parameters":[{"default_value":"100","description":"Carts with a total above this go to the review outlet.","key":"review-threshold","type":"INTEGER"}],
+	"description":"Routes cart events to the valid or review outlet.",
+	"inlets":[{"contract":` + cartContractJSON + `,"name":"in"}],"name":"cart-router",
+	"outlets":[{"contract":` + cartContractJSON + `,"name":"review"},{"contract":` + cartContractJSON + `,"name":"valid"}]}}`
+
+var minimal = Descriptor{ProtocolVersion: "1.0", Streamlet: Streamlet{Name: "pass",
+	Inlets: []Port{{Name: "in", Contract: cartContract}}}}
+
+const minimalJSON = `{"protocol_version":"1.0","streamlet":{"inlets":[{"contract":` + cartContractJSON + `,"name":"in"}],"name":"pass"}}`
+
+// goldens reads as a conversation, message by message, then its variants.
+var goldens = []golden{
+	{"discover", fromSupervisor, "The supervisor's first message: describe yourself.",
+		`["discover",{"max_frame_bytes":4194304,"max_record_bytes":4128768,"protocol":"1.0","supervisor":"0.1.0"}]`,
+		Discover{Protocol: "1.0", Supervisor: "0.1.0", MaxFrameBytes: MaxFrame, MaxRecordBytes: MaxRecord}, true, false},
+	{"spec", fromProcess, "The cart router's answer to discover: its descriptor and what it can do.",
+		`["spec",` + cartRouterJSON + `,{"errors":true,"max_in_flight":8,"ping":true}]`,
+		Spec{Descriptor: cartRouter, Capabilities: Capabilities{Ping: true, MaxInFlight: 8, Errors: true}}, true, false},
+	{"refuse", fromSupervisor, "Every problem found with the spec; the process logs them and exits.",
+		`["refuse",["inlet \"in\" is in the deployed descriptor, the process does not declare it","the streamlet's name is \"a\""]]`,
+		Refuse{Problems: []string{`inlet "in" is in the deployed descriptor, the process does not declare it`, `the streamlet's name is "a"`}}, true, false},
+	{"start", fromSupervisor, "A new conversation, with every parameter resolved and every port's topic.",
+		`["start",{"config":{"eager":true,"greeting":"hello","max-size":65536,"ratio":0.5,"review-threshold":100,"tick":0.25,"timeout":500},
+		"conversation":3,"errors":{"errors.tolerance":"all"},"inlets":{"in":"shop.carts"},"instance":0,
+		"outlets":{"review":"shop.review","valid":"shop.valid"},"pipeline":"shop","streamlet":"cart-router"}]`,
+		Start{Conversation: 3, Pipeline: "shop", Streamlet: "cart-router",
+			Config: map[string]any{"eager": true, "greeting": "hello", "max-size": int64(65536), "ratio": 0.5,
+				"review-threshold": int64(100), "tick": 0.25, "timeout": int64(500)},
+			Errors: map[string]string{"errors.tolerance": "all"}, Inlets: map[string]string{"in": "shop.carts"},
+			Outlets: map[string]string{"review": "shop.review", "valid": "shop.valid"}}, true, false},
+	{"batch", fromSupervisor, "Two records of partition 2 of inlet in, the first time they are delivered.",
+		`["batch",1,"in",2,[[41,1700000000000,{"hex":"6b31"},{"hex":"7b7d"},[]],[42,1700000000001,{"hex":"6b32"},{"hex":"5b5d"},[[{"hex":"74"},{"hex":"6f6e65"}]]]],{"attempt":1}]`,
+		Batch{ID: 1, Inlet: "in", Partition: 2, Attempt: 1, Records: []record.Record{
+			{Offset: 41, Timestamp: 1700000000000, Key: bin("k1"), Value: bin("{}")},
+			{Offset: 42, Timestamp: 1700000000001, Key: bin("k2"), Value: bin("[]"), Headers: []record.Header{{Name: bin("t"), Value: bin("one")}}},
+		}}, true, true},
+	{"emit", fromProcess, "One record for outlet valid, stamped when it is written.",
+		`["emit",1,"valid",[[{"hex":"6b31"},{"hex":"7b7d"},[],null]]]`,
+		Emit{ID: 1, Outlet: "valid", Records: EncodeRecords([]record.Record{rec(bin("k1"), bin("{}"), record.Now)})}, true, false},
+	{"forward_some", fromProcess, "The batch's second record, unchanged, to outlet review.",
+		`["forward",1,"review",[1]]`, Forward{ID: 1, Outlet: "review", Indexes: []int{1}}, true, false},
+	{"ack", fromProcess, "The batch is done: write what it emitted, then commit it.",
+		`["ack",1]`, Ack{ID: 1}, true, false},
+	{"fail", fromProcess, "The batch failed at offset 42, with everything that may be said about it.",
+		`["fail",2,{"detail":"Traceback (most recent call last):\n  ...\nValueError: no total","kind":"ValueError","message":"no total","offset":42}]`,
+		Fail{ID: 2, Message: "no total", Offset: 42, HasOffset: true, KindName: "ValueError",
+			Detail: "Traceback (most recent call last):\n  ...\nValueError: no total"}, true, false},
+	{"status", fromProcess, "It still works at offset 43: its third attempt comes in 1.5 s.",
+		`["status",3,{"attempt":2,"error":"503 from the sink","next_attempt_ms":1500,"offset":43,"waiting":true}]`,
+		Status{ID: 3, Offset: 43, HasOffset: true, Attempt: 2, Waiting: true, NextAttempt: 1500 * time.Millisecond, Error: "503 from the sink"}, true, false},
+	{"report", fromProcess, "A counter and a gauge that count when batch 3 commits.",
+		`["report",3,[["carts_total","counter",{"kind":"large"},2.0],["queue_length","gauge",{},-1.5]]]`,
+		Report{ID: 3, HasID: true, Series: []Series{
+			{Name: "carts_total", Labels: map[string]string{"kind": "large"}, Value: 2}, {Name: "queue_length", Gauge: true, Value: -1.5}}}, true, false},
+	{"log", fromProcess, "A structured log record with a field of every type.",
+		`["log","warn","cart without total",{"cart":"c-9","empty":true,"items":3,"ratio":0.5}]`,
+		Log{Level: LevelWarn, Message: "cart without total", Fields: map[string]any{"cart": "c-9", "empty": true, "items": int64(3), "ratio": 0.5}}, true, false},
+	{"ping", fromSupervisor, "Are you there?", `["ping",7]`, Ping{N: 7}, true, false},
+	{"pong", fromProcess, "Yes.", `["pong",7]`, Pong{N: 7}, true, false},
+	{"revoke", fromSupervisor, "Batch 3 is void; its one answer is still owed, and is dropped.", `["revoke",3]`, Revoke{ID: 3}, true, false},
+	{"stop_finish", fromSupervisor, "Answer every batch that is not void, then stopped.",
+		`["stop",{"mode":"finish","reason":"the supervisor was asked to stop"}]`, Stop{Mode: Finish, Reason: "the supervisor was asked to stop"}, true, false},
+	{"stop_abandon", fromSupervisor, "Every batch in flight is void: answer stopped at once.",
+		`["stop",{"mode":"abandon","reason":"batch 2 failed"}]`, Stop{Mode: Abandon, Reason: "batch 2 failed"}, true, false},
+	{"stopped", fromProcess, "The conversation has ended; discover comes next, or the end of input.", `["stopped"]`, Stopped{}, true, false},
+
+	{"batch_null_and_empty", fromSupervisor, "R8: null and empty are different for key, value and header value; a header's name may be empty, never null.",
+		`["batch",4,"in",0,[[0,-1,null,null,[]],[1,0,{"hex":""},{"hex":""},[[{"hex":""},null],[{"hex":""},{"hex":""}]]]],{"attempt":1}]`,
+		Batch{ID: 4, Inlet: "in", Attempt: 1, Records: []record.Record{
+			{Timestamp: record.NoTimestamp},
+			{Offset: 1, Key: []byte{}, Value: []byte{}, Headers: []record.Header{{Name: []byte{}}, {Name: []byte{}, Value: []byte{}}}},
+		}}, true, true},
+	{"batch_header_bytes", fromSupervisor, "R8: header names that are no UTF-8, repeat, and keep their order.",
+		`["batch",5,"in",0,[[7,1700000000000,{"hex":"ff00"},null,[[{"hex":"ff"},{"hex":"01"}],[{"hex":"61"},{"hex":"02"}],[{"hex":"ff"},{"hex":"03"}]]]],{"attempt":2}]`,
+		Batch{ID: 5, Inlet: "in", Attempt: 2, Records: []record.Record{{Offset: 7, Timestamp: 1700000000000, Key: bin("\xff\x00"),
+			Headers: []record.Header{{Name: bin("\xff"), Value: bin("\x01")}, {Name: bin("a"), Value: bin("\x02")}, {Name: bin("\xff"), Value: bin("\x03")}}}}}, true, true},
+	{"batch_compact_header", fromSupervisor, "The same protocol with the shortest array header: widths of headers mean nothing, and a process reads every one.",
+		`["batch",6,"in",0,[[8,5,null,{"hex":"76"},[]]],{"attempt":1}]`,
+		Batch{ID: 6, Inlet: "in", Attempt: 1, Records: []record.Record{{Offset: 8, Timestamp: 5, Value: bin("v")}}}, false, false},
+	{"batch_large_numbers", fromSupervisor, "The largest id and offset, 2^53 - 1, and the largest partition.",
+		`["batch",9007199254740991,"in",2147483647,[[9007199254740991,9007199254740991,null,null,[]]],{"attempt":1}]`,
+		Batch{ID: MaxInteger, Inlet: "in", Partition: 1<<31 - 1, Attempt: 1, Records: []record.Record{{Offset: MaxInteger, Timestamp: MaxInteger}}}, true, true},
+	{"batch_value_300", fromSupervisor, "A value of 300 bytes: bin 16, two bytes of length.",
+		`["batch",7,"in",0,[[9,5,null,{"hex":"` + strings.Repeat("61", 300) + `"},[]]],{"attempt":1}]`,
+		Batch{ID: 7, Inlet: "in", Attempt: 1, Records: []record.Record{{Offset: 9, Timestamp: 5, Value: bin(strings.Repeat("a", 300))}}}, true, true},
+	{"batch_later_minor", fromSupervisor, "A later minor version: extra elements of every array and unknown keys of the map are ignored.",
+		`["batch",8,"in",0,[[10,5,{"hex":"6b"},{"hex":"76"},[[{"hex":"6e"},{"hex":"6d"},1]],"extra",[1]]],{"attempt":1,"later":{"a":[null]}},"more"]`,
+		Batch{ID: 8, Inlet: "in", Attempt: 1, Records: []record.Record{{Offset: 10, Timestamp: 5, Key: bin("k"), Value: bin("v"),
+			Headers: []record.Header{{Name: bin("n"), Value: bin("m")}}}}}, false, true},
+	{"discover_later_minor", fromSupervisor, "A later minor version: a key that this one does not know is ignored.",
+		`["discover",{"later":[1,2,{}],"max_frame_bytes":4194304,"max_record_bytes":4128768,"protocol":"1.7","supervisor":"9.0.0"},null]`,
+		Discover{Protocol: "1.7", Supervisor: "9.0.0", MaxFrameBytes: MaxFrame, MaxRecordBytes: MaxRecord}, false, false},
+	{"start_empty", fromSupervisor, "A streamlet without parameters, error settings or outlets.",
+		`["start",{"config":{},"conversation":1,"errors":{},"inlets":{"in":"pass.in"},"instance":1,"outlets":{},"pipeline":"pass","streamlet":"pass"}]`,
+		Start{Conversation: 1, Instance: 1, Pipeline: "pass", Streamlet: "pass", Config: map[string]any{},
+			Errors: map[string]string{}, Inlets: map[string]string{"in": "pass.in"}, Outlets: map[string]string{}}, true, false},
+
+	{"spec_minimal", fromProcess, "The least a process may answer: no sdk, no capabilities (no ping, 32 batches, no error settings).",
+		`["spec",` + minimalJSON + `]`, Spec{Descriptor: minimal, Capabilities: DefaultCapabilities()}, false, false},
+	{"spec_nil_capabilities", fromProcess, "A nil is as good as a missing element, and a key whose value is nil as a missing key.",
+		`["spec",{"protocol_version":"1.0","sdk":null,"streamlet":{"description":null,"inlets":[{"contract":` + cartContractJSON + `,"name":"in"}],"name":"pass","outlets":null}},null]`,
+		Spec{Descriptor: minimal, Capabilities: DefaultCapabilities()}, false, false},
+	{"spec_spelled_out", fromProcess, "Defaults spelled out, unknown keys and extra elements: the same descriptor.",
+		`["spec",{"later":1,"protocol_version":"1.0","sdk":{"name":"","version":"","url":"x"},"streamlet":{"config_parameters":[],"description":"","inlets":[{"contract":` +
+			cartContractJSON + `,"name":"in","later":true}],"name":"pass","outlets":[],"later":[]}},{"errors":false,"later":{},"max_in_flight":32,"ping":false},"more"]`,
+		Spec{Descriptor: minimal, Capabilities: DefaultCapabilities()}, false, false},
+	{"emit_null_and_empty", fromProcess, "R8: null and empty are different on the way out as well.",
+		`["emit",4,"out",[[null,null,[],null],[{"hex":""},{"hex":""},[[{"hex":""},null],[{"hex":""},{"hex":""}]],null]]]`,
+		Emit{ID: 4, Outlet: "out", Records: EncodeRecords([]record.Record{rec(nil, nil, record.Now),
+			rec([]byte{}, []byte{}, record.Now, record.Header{Name: []byte{}}, record.Header{Name: []byte{}, Value: []byte{}})})}, true, false},
+	{"emit_header_bytes", fromProcess, "R8: header names that are no UTF-8, repeat, and keep their order.",
+		`["emit",5,"out",[[{"hex":"ff00"},{"hex":"76"},[[{"hex":"ff"},{"hex":"01"}],[{"hex":"61"},{"hex":"02"}],[{"hex":"ff"},{"hex":"03"}]],null]]]`,
+		Emit{ID: 5, Outlet: "out", Records: EncodeRecords([]record.Record{rec(bin("\xff\x00"), bin("v"), record.Now,
+			record.Header{Name: bin("\xff"), Value: bin("\x01")}, record.Header{Name: bin("a"), Value: bin("\x02")}, record.Header{Name: bin("\xff"), Value: bin("\x03")})})}, true, false},
+	{"emit_timestamps", fromProcess, "Timestamps: milliseconds since 1970, 0 (which is 1970), -1 for none, nil for now.",
+		`["emit",5,"out",[[null,{"hex":"31"},[],1700000000000],[null,{"hex":"32"},[],0],[null,{"hex":"33"},[],-1],[null,{"hex":"34"},[],null]]]`,
+		Emit{ID: 5, Outlet: "out", Records: EncodeRecords([]record.Record{rec(nil, bin("1"), 1700000000000), rec(nil, bin("2"), 0),
+			rec(nil, bin("3"), record.NoTimestamp), rec(nil, bin("4"), record.Now)})}, true, false},
+	{"emit_short_records", fromProcess, "Missing trailing elements of an emitted record are nil: no headers, stamped now.",
+		`["emit",5,"out",[[],[{"hex":"6b"}],[{"hex":"6b"},{"hex":"76"}],[{"hex":"6b"},{"hex":"76"},null]]]`,
+		Emit{ID: 5, Outlet: "out", Records: EncodeRecords([]record.Record{rec(nil, nil, record.Now), rec(bin("k"), nil, record.Now),
+			rec(bin("k"), bin("v"), record.Now), rec(bin("k"), bin("v"), record.Now)})}, false, false},
+	{"emit_later_minor", fromProcess, "A later minor version: extra elements of message, record and header are ignored.",
+		`["emit",5,"out",[[{"hex":"6b"},{"hex":"76"},[[{"hex":"6e"},{"hex":"6d"},[1]]],null,{"later":1},2]],"more",{}]`,
+		Emit{ID: 5, Outlet: "out", Records: EncodeRecords([]record.Record{rec(bin("k"), bin("v"), record.Now, record.Header{Name: bin("n"), Value: bin("m")})})}, false, false},
+	{"emit_none", fromProcess, "Zero records are allowed, and so is nil for them.",
+		`["emit",5,"out",[]]`, Emit{ID: 5, Outlet: "out", Records: RawRecords{}}, true, false},
+	{"emit_missing_records", fromProcess, "The message's missing last element is nil: no records.",
+		`["emit",5,"out"]`, Emit{ID: 5, Outlet: "out", Records: RawRecords{}}, false, false},
+	{"forward_all", fromProcess, "Every record of the batch, in order.",
+		`["forward",5,"out",null]`, Forward{ID: 5, Outlet: "out", All: true}, true, false},
+	{"forward_all_short", fromProcess, "The same, the nil left out.",
+		`["forward",5,"out"]`, Forward{ID: 5, Outlet: "out", All: true}, false, false},
+	{"forward_repeated", fromProcess, "Records may be forwarded in any order and more than once.",
+		`["forward",5,"out",[2,0,0,299]]`, Forward{ID: 5, Outlet: "out", Indexes: []int{2, 0, 0, 299}}, true, false},
+	{"forward_none", fromProcess, "No indexes are no records, which is not nil.",
+		`["forward",5,"out",[]]`, Forward{ID: 5, Outlet: "out", Indexes: []int{}}, true, false},
+	{"fail_without_offset", fromProcess, "A failure of the batch as a whole.",
+		`["fail",6,{"message":"the model is gone"}]`, Fail{ID: 6, Message: "the model is gone"}, true, false},
+	{"fail_offset_zero", fromProcess, "Offset 0 is an offset, not a missing one.",
+		`["fail",6,{"message":"first record","offset":0}]`, Fail{ID: 6, Message: "first record", HasOffset: true}, true, false},
+	{"fail_bare", fromProcess, "The least a fail may say.", `["fail",6]`, Fail{ID: 6}, false, false},
+	{"status_bare", fromProcess, "The least a status may say: still working.", `["status",6,{}]`, Status{ID: 6}, true, false},
+	{"report_without_batch", fromProcess, "A report that counts at once; labels may be nil and a number an int.",
+		`["report",null,[["up","gauge",null,1],["restarts","counter",{},0]]]`,
+		Report{Series: []Series{{Name: "up", Gauge: true, Value: 1}, {Name: "restarts"}}}, false, false},
+	{"log_bare", fromProcess, "A log record without fields, in every script.",
+		`["log","info","käytössä: 車 🛒"]`, Log{Level: LevelInfo, Message: "käytössä: 車 🛒"}, true, false},
+	{"log_unknown_level", fromProcess, "A level that is none of the four counts as info: a log line is not worth a stream.",
+		`["log","critical","disk full",{}]`, Log{Level: LevelInfo, Message: "disk full", Fields: map[string]any{}}, false, false},
+	{"ack_extra", fromProcess, "Extra elements of a later minor version are ignored.", `["ack",5,{"took_ms":3}]`, Ack{ID: 5}, false, false},
+	{"stopped_extra", fromProcess, "The same for stopped.", `["stopped",{"handlers":0}]`, Stopped{}, false, false},
+}

@@ -1,0 +1,258 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// State is where the conversation with the process is.
+type State uint8
+
+// The conversation's states (section 3, "The core's states").
+const (
+	// Down: no conversation; the wait runs, or a save is awaited.
+	Down State = iota
+	// Discovering: launched or asked, and spec is awaited.
+	Discovering
+	// Running: batches are delivered.
+	Running
+	// Ending: the stream failed; the process owes stopped.
+	Ending
+	// Stopping: asked to finish, for the supervisor's stop or for a reload.
+	Stopping
+)
+
+var stateNames = [...]string{"down", "discovering", "running", "ending", "stopping"}
+
+// String is the state in lower case.
+func (s State) String() string { return nameOf(stateNames[:], int(s)) }
+
+type conversation struct {
+	state State
+	// number counts conversations from 1.
+	number uint64
+	// wait is the next wait; waitUntil ends the one that runs, in Down and
+	// Ending.
+	wait, waitUntil time.Duration
+	// awaitSave: under Watch, only ReloadAsked goes on.
+	awaitSave bool
+	// deadline is that of Discovering, Ending, and Stopping for a reload.
+	deadline time.Duration
+	// spec is the accepted answer to discover, which waits for Begin while the
+	// epoch is raised.
+	spec    bool
+	inlets  []string
+	outlets []string
+	// reload: Stopping is for a reload.
+	reload bool
+	// startedAt is when it began, idleSince when the last one ended.
+	startedAt, idleSince time.Duration
+	ready                bool
+}
+
+func (v *conversation) declares(outlet string) bool { return slices.Contains(v.outlets, outlet) }
+
+// mayRevoke: revoke may be sent only between start and stop.
+func (c *Core) mayRevoke() bool { return c.conv.state == Running }
+
+// conversationProgress starts discovery when the wait is over, and the
+// conversation when discovery and the epoch are done.
+func (c *Core) conversationProgress() {
+	v := &c.conv
+	if c.stop.asked {
+		return
+	}
+	if v.state == Down && !v.awaitSave && c.now >= v.waitUntil {
+		c.discover()
+	}
+	if v.state == Discovering && v.spec && c.epoch == epochGood {
+		c.begin()
+	}
+}
+
+// discover asks the process, launched first where there is none. A process that
+// is being killed or retired is awaited: there is never more than one.
+func (c *Core) discover() {
+	switch {
+	case c.process.state == processNone:
+		c.launch()
+	case c.process.state == processUp && !c.process.retiring:
+		c.do(Discover{c.process.number})
+	default:
+		return
+	}
+	c.conv.state = Discovering
+	c.conv.spec = false
+	c.conv.deadline = c.now + c.cfg.DiscoveryTimeout
+}
+
+func (c *Core) onSpecGood(e SpecGood) {
+	v := &c.conv
+	if c.stop.asked {
+		c.stale(e)
+		return
+	}
+	if v.state != Discovering || v.spec {
+		c.violate("spec was not asked for", nil)
+		return
+	}
+	v.spec = true
+	v.inlets, v.outlets = e.Inlets, e.Outlets
+	c.process.maxInFlight = e.MaxInFlight
+	if e.MaxInFlight <= 0 {
+		c.process.maxInFlight = defaultCredit
+	}
+}
+
+func (c *Core) begin() {
+	v := &c.conv
+	v.state, v.reload = Running, false
+	v.number++
+	v.startedAt = c.now
+	c.do(Begin{c.process.number, v.number})
+	c.subscribe(v.inlets)
+	c.eachPartition(c.enqueue)
+}
+
+// noteReady says that the conversation runs and every inlet is subscribed.
+func (c *Core) noteReady() {
+	ready := c.conv.state == Running && !c.stop.asked
+	if ready {
+		for _, in := range c.inlets {
+			ready = ready && (!in.subscribed || in.joined)
+		}
+	}
+	if ready && !c.conv.ready {
+		c.note(NoteReady, TP{}, fmt.Sprintf("conversation %d runs", c.conv.number))
+	}
+	c.conv.ready = ready
+}
+
+// backoff begins the wait for the next conversation, and doubles the one after.
+func (c *Core) backoff() {
+	v := &c.conv
+	v.waitUntil = c.now + v.wait
+	c.note(NoteWaiting, TP{}, fmt.Sprintf("%v until the next discovery", v.wait))
+	v.wait = min(2*v.wait, c.cfg.ReconnectMax)
+}
+
+// endRunning is what ends every conversation: unacked batches are void, acked
+// ones settle (R4). The stop says to the process what is void, or it is killed.
+func (c *Core) endRunning() {
+	v := &c.conv
+	if v.state == Running || v.state == Stopping {
+		if c.now-v.startedAt > 2*c.cfg.ReconnectMax {
+			v.wait = c.cfg.ReconnectMin
+		}
+		v.idleSince = c.now
+	}
+	c.eachPartition(func(p *partition) {
+		if p.p != nil && !p.p.acked {
+			c.voidP(p, false)
+			c.aim(p)
+		}
+	})
+}
+
+// onStopped takes the process's stopped.
+func (c *Core) onStopped(e StoppedByProcess) {
+	v := &c.conv
+	switch v.state {
+	case Ending:
+		v.state = Down
+	case Stopping:
+		c.endRunning()
+		v.state = Down
+		if v.reload {
+			c.retire(v.deadline)
+		}
+	default:
+		if c.stop.asked || c.process.retiring {
+			c.stale(e)
+			return
+		}
+		c.violate("stopped was not asked for", nil)
+	}
+}
+
+// onReload replaces the process. A reload is no failure and waits for nothing
+// but the old process: there is never more than one (case 63).
+func (c *Core) onReload(e ReloadAsked) {
+	v := &c.conv
+	if c.stop.asked || v.state == Stopping {
+		return
+	}
+	c.note(NoteReloading, TP{}, e.Reason)
+	v.awaitSave = false
+	v.wait = c.cfg.ReconnectMin
+	v.waitUntil = c.now
+	if v.state == Running {
+		v.state, v.reload = Stopping, true
+		v.deadline = c.now + c.cfg.ReloadTimeout
+		c.do(Stop{Process: c.process.number, Reason: "reload"})
+		return
+	}
+	discovering := v.state == Discovering
+	v.state = Down
+	switch {
+	case c.process.state == processLaunching || discovering:
+		c.kill("reload")
+	case c.process.state == processUp:
+		c.retire(c.now + c.cfg.ReloadTimeout)
+	}
+}
+
+// expireConversation does what the deadline of a state asks for.
+func (c *Core) expireConversation() {
+	v := &c.conv
+	if c.stop.asked {
+		return
+	}
+	if v.state != Running && v.state != Stopping && c.now >= v.idleSince+2*c.cfg.ReconnectMax {
+		c.leaveAll()
+	}
+	due := c.now >= v.deadline
+	switch {
+	case v.state == Discovering && !v.spec && due:
+		c.fail(failure{process: true, kill: true,
+			reason: fmt.Sprintf("no answer to discovery within %v; does it serve the protocol?", c.cfg.DiscoveryTimeout)})
+	case v.state == Ending && due:
+		c.fail(failure{process: true, kill: true, reason: "the process did not answer stop"})
+	case v.state == Stopping && v.reload && due:
+		c.endRunning()
+		v.state = Down
+		c.kill("reload: the old process did not finish in time")
+	}
+}
+
+func (c *Core) wakeConversation(w *wake) {
+	v := &c.conv
+	if c.stop.asked {
+		return
+	}
+	if v.state != Running && v.state != Stopping && c.subscribedAny() {
+		w.at(v.idleSince + 2*c.cfg.ReconnectMax)
+	}
+	switch v.state {
+	case Down:
+		idle := c.process.state == processNone || c.process.state == processUp && !c.process.retiring
+		if !v.awaitSave && idle {
+			w.at(v.waitUntil)
+		}
+	case Discovering:
+		if !v.spec {
+			w.at(v.deadline)
+		}
+	case Ending:
+		w.at(v.deadline)
+	case Stopping:
+		if v.reload {
+			w.at(v.deadline)
+		}
+	}
+}
+
+func (c *Core) subscribedAny() bool {
+	return slices.ContainsFunc(c.inlets, func(in *inlet) bool { return in.subscribed })
+}

@@ -1,0 +1,243 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+)
+
+// flow bounds what is with the process and what is held.
+type flow struct {
+	// admit is the most batches while limited; owing is how many have yet to
+	// commit before the limit is taken away. Zero: not limited.
+	admit, owing int
+	// voidFullSince is since when nothing but void batches fills the credit,
+	// -1: it is not so.
+	voidFullSince time.Duration
+	// gated counts partitions with gateWaiting.
+	gated int
+}
+
+// halve admits half as many batches as now, until so many have committed.
+func (f *flow) halve(now int) {
+	f.admit = max(1, now/2)
+	f.owing = max(1, now)
+}
+
+func (f *flow) committed(batches uint64) {
+	if f.owing == 0 {
+		return
+	}
+	f.owing -= int(min(batches, uint64(f.owing)))
+	if f.owing == 0 {
+		f.admit = 0
+	}
+}
+
+// credit is the number of batches that may be with the process.
+func (c *Core) credit() int {
+	n := c.process.maxInFlight
+	if c.flow.admit > 0 {
+		n = min(n, c.flow.admit)
+	}
+	return n
+}
+
+// batchBytes is the most bytes of the next batch.
+func (c *Core) batchBytes() int {
+	if c.cfg.MaxRecords == 0 {
+		return min(c.cfg.MaxBytes, adaptBytes)
+	}
+	return c.cfg.MaxBytes
+}
+
+func (c *Core) batchRecords(in *inlet) int {
+	if c.cfg.MaxRecords > 0 {
+		return c.cfg.MaxRecords
+	}
+	return in.size
+}
+
+// creditLeft reports whether one more batch may go to the process. Void
+// batches use up credit too: the process still holds them.
+func (c *Core) creditLeft() bool {
+	all := c.with.live + c.with.owed
+	return all-c.with.waiting < c.credit() && (all == 0 || c.with.bytes+c.batchBytes() <= c.cfg.WithProcess)
+}
+
+// adapt grows or shrinks an inlet's batches by the last one's round trip.
+func (c *Core) adapt(b *batch) {
+	if c.cfg.MaxRecords > 0 {
+		return
+	}
+	in := b.part.inlet
+	trip := c.now - b.sentAt
+	switch {
+	case trip > adaptSlow:
+		in.size = max(1, in.size/2)
+	case trip < adaptFast && b.full && b.records >= in.size:
+		in.size = min(2*in.size, adaptMax)
+	}
+}
+
+// enqueue lines a partition up for delivery where it has something.
+func (c *Core) enqueue(p *partition) {
+	if p.available && !p.queued && p.state == owned {
+		p.queued = true
+		c.queue.push(p)
+	}
+}
+
+// deliverable is the rule of delivery but for the credit: R2 (no write of W is
+// unknown), R3 (P and owed are empty), R11 (the start is committed).
+func (p *partition) deliverable() bool {
+	return p.state == owned && p.available && p.p == nil && p.owed == nil && p.gate == gateOpen &&
+		!p.startPending && (p.w == nil || !p.w.unknown && !p.w.again)
+}
+
+// dispatch delivers to the longest-waiting partition. One at a time: how much
+// credit a batch takes is known with its Cut, and that Step delivers the next.
+func (c *Core) dispatch() {
+	for c.cutting == nil && !c.queue.empty() && c.delivering() {
+		p := c.queue.pop()
+		p.queued = false
+		if !p.deliverable() {
+			continue // what changes that lines it up again
+		}
+		c.lastID++
+		b := &batch{id: c.lastID, part: p, process: c.process.number, first: p.position, sentAt: c.now}
+		c.cutting = b
+		c.do(Deliver{
+			Process: b.process, ID: b.id, TP: p.tp, Attempt: p.attempt(),
+			MaxRecords: c.batchRecords(p.inlet), MaxBytes: c.batchBytes(),
+		})
+	}
+}
+
+func (c *Core) delivering() bool {
+	return c.conv.state == Running && !c.stop.asked && c.held <= c.cfg.HoldSoft && c.creditLeft()
+}
+
+// onCut takes the batch that was sent, or the range without records that has to
+// be committed all the same.
+func (c *Core) onCut(e Cut) {
+	b := c.cutting
+	c.cutting = nil
+	p := b.part
+	if e.Next < p.position || e.Records > 0 && e.Next == p.position {
+		panic(fmt.Sprintf("delivery: %v for %v at position %d", e, p.tp, p.position))
+	}
+	p.available = e.More
+	if e.Next == p.position {
+		c.enqueue(p)
+		return
+	}
+	b.next, b.records, b.bytes = e.Next, e.Records, e.Bytes
+	p.position, p.sought = e.Next, e.Next
+	p.p = b
+	p.blocked = false
+	p.waitsSince(c.now)
+	if e.Records == 0 {
+		b.acked = true
+		c.promote(p)
+		return
+	}
+	b.sent = true
+	b.full = e.Records >= c.batchRecords(p.inlet)
+	c.batches[b.id] = b
+	c.with.add(b)
+	p.tried(b.first)
+}
+
+// onOversized closes the gate of a partition whose next record is over the
+// limit. Only the first time does it fail the stream (section 3): a record that
+// cannot pass would otherwise stop the other partitions for ever.
+func (c *Core) onOversized(e Oversized) {
+	p := c.cutting.part
+	c.cutting = nil
+	c.setGate(p, gateWaiting, c.now+c.cfg.ReconnectMax)
+	p.waitsSince(c.now)
+	first := p.oversized != e.Offset
+	p.oversized = e.Offset
+	reason := fmt.Sprintf("%v@%d: a record of %d bytes is over the protocol's limit", p.tp, e.Offset, e.Size)
+	c.aim(p)
+	if first {
+		c.fail(failure{reason: reason, accused: []TP{p.tp}})
+		return
+	}
+	p.accuse(reason)
+	c.note(NotePartition, p.tp, reason)
+}
+
+// openGate opens a gate whose time has come: the partition is looked at again.
+func (c *Core) openGate(p *partition) {
+	if p.gate == gateWaiting && c.now >= p.gateUntil {
+		c.setGate(p, gateOpen, 0)
+		c.aim(p)
+	}
+}
+
+// setGate keeps the number of gates that wait for the clock.
+func (c *Core) setGate(p *partition, g gate, until time.Duration) {
+	if p.gate == gateWaiting {
+		c.flow.gated--
+	}
+	if g == gateWaiting {
+		c.flow.gated++
+	}
+	p.gate, p.gateUntil = g, until
+}
+
+// onEmitted holds an emit until its batch's ack, within the limits (R10).
+func (c *Core) onEmitted(e Emitted) {
+	b := c.batches[e.ID]
+	switch {
+	case b == nil || b.acked:
+		c.violate(fmt.Sprintf("emit for batch %d, which is not in flight", e.ID), b)
+		return
+	case !c.conv.declares(e.Outlet):
+		c.violate(fmt.Sprintf("emit to %q, which is not a declared outlet", e.Outlet), b)
+		return
+	case b.void:
+		return
+	}
+	size := e.Bytes + e.Records*recordOverhead
+	if b.held+size > c.cfg.HoldBatch {
+		c.fail(failure{
+			reason:  fmt.Sprintf("%v: the emits of batch %d are over %d bytes", b.part.tp, b.id, c.cfg.HoldBatch),
+			accused: []TP{b.part.tp},
+		})
+		return
+	}
+	if c.held+size > c.cfg.HoldHard {
+		most := c.largestHolder()
+		c.flow.halve(c.with.live + c.with.owed)
+		c.fail(failure{reason: fmt.Sprintf("held emits are over %d bytes; the largest holder is batch %d of %v with %d",
+			c.cfg.HoldHard, most.id, most.part.tp, most.held)})
+		return
+	}
+	c.hold(b, e.Records, size)
+	c.do(Hold{b.id})
+}
+
+func (c *Core) largestHolder() *batch {
+	var most *batch
+	c.eachPartition(func(p *partition) {
+		for _, b := range [...]*batch{p.p, p.w} {
+			if b != nil && (most == nil || b.held > most.held) {
+				most = b
+			}
+		}
+	})
+	return most
+}
+
+// watchCredit starts the clock when nothing but void batches fills the credit.
+func (c *Core) watchCredit() {
+	full := c.process.state == processUp && c.with.owed > 0 && c.with.live == 0 && !c.creditLeft()
+	switch {
+	case !full:
+		c.flow.voidFullSince = -1
+	case c.flow.voidFullSince < 0:
+		c.flow.voidFullSince = c.now
+	}
+}

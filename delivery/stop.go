@@ -1,0 +1,161 @@
+package delivery
+
+import (
+	"fmt"
+	"time"
+)
+
+type stopStage uint8
+
+const (
+	// stopFinishing: batches may still be acked.
+	stopFinishing stopStage = iota
+	// stopSettling: acked batches are written and committed.
+	stopSettling
+	// stopClosing: groups are left, the process's input is closed.
+	stopClosing
+)
+
+// stopping is the end of the supervisor, inside its budget (section 6).
+type stopping struct {
+	asked bool
+	at    time.Duration
+	stage stopStage
+	// code and reason are those of the Exit to come.
+	code   int
+	reason string
+	// terminated: SIGTERM was given out.
+	terminated bool
+	done       bool
+}
+
+// over notes that the budget did not suffice; the first reason is kept.
+func (s *stopping) over(why string) {
+	if s.code == 0 {
+		s.code, s.reason = 1, why
+	}
+}
+
+// beginStop starts the stop, once. A second one changes nothing: whoever wants
+// to force it ends the loop.
+func (c *Core) beginStop(reason string, code int) {
+	s, v := &c.stop, &c.conv
+	if s.asked {
+		return
+	}
+	*s = stopping{asked: true, at: c.now, reason: reason, code: code, stage: stopSettling}
+	c.note(NoteStopping, TP{}, reason)
+	switch v.state {
+	case Running:
+		v.state = Stopping
+		s.stage = stopFinishing
+		c.do(Stop{Process: c.process.number, Reason: reason})
+	case Stopping:
+		s.stage = stopFinishing // a reload has sent the stop already
+	case Discovering:
+		v.state = Down
+	}
+	v.reload, v.awaitSave = false, false
+}
+
+// stopProgress moves the stop on, by what has settled and by the clock.
+func (c *Core) stopProgress() {
+	s := &c.stop
+	if !s.asked || s.done {
+		return
+	}
+	if s.stage == stopFinishing {
+		c.finish()
+	}
+	if s.stage == stopSettling {
+		c.settleAll()
+	}
+	if s.stage == stopClosing {
+		c.close()
+	}
+}
+
+func (c *Core) finish() {
+	s := &c.stop
+	if c.conv.state == Stopping {
+		if c.now < s.at+c.cfg.Stop.Process {
+			return
+		}
+		s.over(fmt.Sprintf("%d batches were not answered within %v of the stop", c.with.live, c.cfg.Stop.Process))
+		c.endRunning()
+		c.conv.state = Down
+	}
+	s.stage = stopSettling
+}
+
+func (c *Core) settleAll() {
+	s := &c.stop
+	if n := c.unsettled(); n > 0 {
+		if c.now < s.at+c.cfg.Stop.Writes {
+			return
+		}
+		s.over(fmt.Sprintf("%d partitions were not written and committed within %v of the stop", n, c.cfg.Stop.Writes))
+	}
+	s.stage = stopClosing
+	c.leaveAll()
+}
+
+// unsettled counts partitions with something acked that is not committed.
+func (c *Core) unsettled() int {
+	n := 0
+	c.eachPartition(func(p *partition) {
+		if p.unsettled() && !p.inlet.commit.abandoned {
+			n++
+		}
+	})
+	return n
+}
+
+// close ends the process and then the supervisor.
+func (c *Core) close() {
+	s, b := &c.stop, &c.cfg.Stop
+	p := &c.process
+	late := c.now - s.at
+	if p.state == processUp && !p.retiring {
+		c.retire(0)
+	}
+	if p.state == processUp && late >= b.Terminate && !s.terminated {
+		s.terminated = true
+		s.over(fmt.Sprintf("the process did not exit within %v of the stop", b.Terminate))
+		c.do(Terminate{p.number})
+	}
+	if late >= b.Kill {
+		c.kill("the stop's budget is used up")
+	}
+	switch {
+	case p.state == processNone:
+	case late >= b.Exit:
+		s.over(fmt.Sprintf("the process was not gone within %v of the stop", b.Exit))
+	default:
+		return
+	}
+	s.done = true
+	c.do(Exit{s.code, s.reason})
+}
+
+func (c *Core) wakeStop(w *wake) {
+	s, b := &c.stop, &c.cfg.Stop
+	if !s.asked {
+		return
+	}
+	switch s.stage {
+	case stopFinishing:
+		w.at(s.at + b.Process)
+	case stopSettling:
+		w.at(s.at + b.Writes)
+	case stopClosing:
+		switch {
+		case c.process.state == processUp && !s.terminated:
+			w.at(s.at + b.Terminate)
+		case c.process.state == processUp:
+			w.at(s.at + b.Kill)
+		default:
+			w.at(s.at + b.Exit)
+		}
+	}
+}

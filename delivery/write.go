@@ -1,0 +1,130 @@
+package delivery
+
+import "fmt"
+
+// startWrite lines a batch's Write up behind this Step's Deliver.
+func (c *Core) startWrite(b *batch) {
+	c.writing++
+	c.starting = append(c.starting, b)
+}
+
+func (c *Core) flushWrites() {
+	for i, b := range c.starting {
+		c.do(Write{b.id})
+		c.starting[i] = nil
+	}
+	c.starting = c.starting[:0]
+}
+
+// writtenBatch finds the batch of a write's answer. An id without a running
+// write is a mistake of the driver, not a race: a write is always awaited, also
+// when it is void.
+func (c *Core) writtenBatch(id uint64, ev Event) *batch {
+	b := c.batches[id]
+	if b == nil || b.part.w != b || b.again {
+		panic(fmt.Sprintf("delivery: %v answers no running write", ev))
+	}
+	return b
+}
+
+// settle takes the last answer to a write and frees W.
+func (c *Core) settle(b *batch) *partition {
+	c.writing--
+	b.part.w = nil
+	return b.part
+}
+
+func (c *Core) onWritten(e Written) {
+	b := c.writtenBatch(e.ID, e)
+	p := c.settle(b)
+	if b.void {
+		c.count.stale++
+		c.forget(b)
+	} else {
+		c.confirm(p, b)
+	}
+	c.promote(p)
+	c.enqueue(p)
+}
+
+func (c *Core) onWriteUnknown(e WriteUnknown) {
+	b := c.writtenBatch(e.ID, e)
+	b.unknown = true
+	if !b.void {
+		b.part.lastError = e.Reason
+	}
+}
+
+// onRefused fails the stream and accuses, unless the batch was void: then the
+// partition's next owner will meet the same answer.
+func (c *Core) onRefused(e Refused) {
+	b := c.writtenBatch(e.ID, e)
+	void := b.void
+	c.rewind(b)
+	if void {
+		c.count.stale++
+		return
+	}
+	reason := fmt.Sprintf("%v: the write of batch %d was refused: %s", b.part.tp, b.id, e.Reason)
+	c.fail(failure{reason: reason, accused: e.Accused})
+}
+
+// onUnsettled breaks the epoch, also for a void batch: its old bytes may be
+// queued anywhere (R9).
+func (c *Core) onUnsettled(e Unsettled) {
+	b := c.writtenBatch(e.ID, e)
+	c.rewind(b)
+	if c.epoch == epochGood {
+		c.epoch = epochBroken
+	}
+	c.fail(failure{reason: fmt.Sprintf("%v: the write of batch %d cannot be settled: %s", b.part.tp, b.id, e.Reason)})
+}
+
+// rewind ends a write that did not succeed: what stands behind it is void and
+// the position is the confirmed end.
+func (c *Core) rewind(b *batch) {
+	p := c.settle(b)
+	void := b.void
+	c.forget(b)
+	if void {
+		c.promote(p)
+		c.enqueue(p)
+		return
+	}
+	c.voidP(p, false)
+	p.position = p.confirmed
+	c.aim(p)
+}
+
+// onUnwritten keeps the batch in W until the epoch is raised.
+func (c *Core) onUnwritten(e Unwritten) {
+	b := c.writtenBatch(e.ID, e)
+	c.writing--
+	b.unknown = false
+	b.again = true
+	if b.void {
+		b.part.w = nil
+		c.forget(b)
+		c.do(Drop{b.id})
+		c.promote(b.part)
+		c.enqueue(b.part)
+	}
+}
+
+// raiseEpoch waits for every running write first: a raise while one runs would
+// make its answer mean nothing.
+func (c *Core) raiseEpoch() {
+	if c.epoch == epochBroken && c.writing == 0 {
+		c.epoch = epochRaising
+		c.do(RaiseEpoch{})
+	}
+}
+
+func (c *Core) onEpochRaised(e EpochRaised) {
+	if c.epoch != epochRaising {
+		c.stale(e)
+		return
+	}
+	c.epoch = epochGood
+	c.eachPartition(c.promote)
+}

@@ -3,14 +3,12 @@ package recordbatch
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
 )
 
 // Limits bounds what reading may cost.
@@ -116,10 +114,8 @@ func decodedHint(c codec, src []byte) int {
 			}
 		}
 	case codecZstd:
-		var h zstd.Header
-		// A block takes at least 3 bytes and gives at most 128 KiB.
-		if err := h.Decode(src); err == nil && h.HasFCS && h.FrameContentSize <= uint64(len(src))*(128<<10)/3 {
-			return int(h.FrameContentSize)
+		if n, ok := zstdDeclared(src); ok {
+			return n
 		}
 	}
 	return usual * len(src)
@@ -172,38 +168,6 @@ func gzipAppend(dst, src []byte, limit int) ([]byte, error) {
 		case err != nil:
 			return dst, corruptCodec(err)
 		}
-	}
-}
-
-// zstds are decoders that stop at the capacity they are given. Bounding them by
-// WithDecoderMaxMemory instead would also refuse a small frame for declaring a
-// large window, as streaming writers do (8 MiB and more), although DecodeAll allocates no
-// window. With one at a time a decoder starts no goroutine.
-var zstds = sync.Pool{New: func() any {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		panic("recordbatch: making a zstd decoder: " + err.Error())
-	}
-	return d
-}}
-
-// zstdAppend tries again with more room when the room was too small. Pooled
-// buffers soon have the size that a topic's batches need, so that is rare.
-func zstdAppend(dst, src []byte, limit int) ([]byte, error) {
-	z := zstds.Get().(*zstd.Decoder)
-	defer zstds.Put(z)
-	for {
-		room := dst[:0:min(cap(dst), limit)]
-		out, err := z.DecodeAll(src, room)
-		switch {
-		case err == nil:
-			return out, nil
-		case !errors.Is(err, zstd.ErrDecoderSizeExceeded):
-			return dst, corruptCodec(err)
-		case cap(room) >= limit:
-			return dst, ErrTooLarge
-		}
-		dst = make([]byte, 0, min(max(4*cap(room), 64<<10), limit))
 	}
 }
 

@@ -95,26 +95,24 @@ func lz4Frame(dst, src []byte, limit int) (out, rest []byte, err error) {
 	return dst, src, nil
 }
 
-// lz4Block appends one block; dst[dictStart:] is what it may refer back to.
+// lz4Block appends one block; dst[dictStart:] is what it may refer back to. A
+// block gets all the room it can need, up to blockMax past the limit: the
+// library does not say whether a block is bad or the room too small.
 func lz4Block(dst, block []byte, stored bool, dictStart, blockMax, limit int) ([]byte, error) {
-	if stored {
-		if len(block) > limit-len(dst) {
-			return dst, ErrTooLarge
-		}
-		return append(dst, block...), nil
-	}
-	most := min(blockMax, lz4MaxExpansion*len(block)+64)
-	room := min(most, limit-len(dst))
-	dst = slices.Grow(dst, room)
 	at := len(dst)
-	n, err := lz4.UncompressBlockWithDict(block, dst[at:at+room:at+room], dst[dictStart:at:at])
-	switch {
-	case err != nil && room < most:
-		// The library does not say whether the block is bad or the room too
-		// small; with all the room a good block can need, it is bad.
-		return dst, ErrTooLarge
-	case err != nil:
-		return dst, corruptCodec(err)
+	if stored {
+		dst = append(dst, block...)
+	} else {
+		room := min(blockMax, lz4MaxExpansion*len(block)+64)
+		dst = slices.Grow(dst, room)
+		n, err := lz4.UncompressBlockWithDict(block, dst[at:at+room:at+room], dst[dictStart:at:at])
+		if err != nil {
+			return dst, corruptCodec(err)
+		}
+		dst = dst[:at+n]
 	}
-	return dst[:at+n], nil
+	if len(dst) > limit {
+		return dst, ErrTooLarge
+	}
+	return dst, nil
 }

@@ -1,18 +1,21 @@
 package recordbatch
 
-// The fast halves below are small enough to be inlined; nearly every varint of
-// a record is one byte long. Malformed input gives the position -1, and reading
-// on from -1 gives -1 again, so that a run of fields needs one check.
+// Nearly every varint of a record has one byte or two (lengths and offsets from
+// 64 to 8191), so those come first. Malformed input gives the position -1,
+// and reading on from -1 gives -1 again, so that a run of fields needs one check.
 
 // varint32 reads a zigzag varint of at most 5 bytes and 32 bits at b[i:].
 func varint32(b []byte, i int) (v, next int) {
-	if uint(i) < uint(len(b)) && b[i] < 0x80 {
-		return int(b[i]>>1) ^ -int(b[i]&1), i + 1
+	if uint(i) < uint(len(b)) {
+		c := int(b[i])
+		if c < 0x80 {
+			return c>>1 ^ -(c & 1), i + 1
+		}
+		if i++; i < len(b) && b[i] < 0x80 {
+			return (c&0x7f|int(b[i])<<7)>>1 ^ -(c & 1), i + 1
+		}
+		i--
 	}
-	return slowVarint32(b, i)
-}
-
-func slowVarint32(b []byte, i int) (v, next int) {
 	u, next := slowUvarint(b, i, 5)
 	if u > 1<<32-1 {
 		return 0, -1
@@ -22,13 +25,16 @@ func slowVarint32(b []byte, i int) (v, next int) {
 
 // varint64 reads a zigzag varint of at most 10 bytes and 64 bits at b[i:].
 func varint64(b []byte, i int) (v int64, next int) {
-	if uint(i) < uint(len(b)) && b[i] < 0x80 {
-		return int64(b[i]>>1) ^ -int64(b[i]&1), i + 1
+	if uint(i) < uint(len(b)) {
+		c := int64(b[i])
+		if c < 0x80 {
+			return c>>1 ^ -(c & 1), i + 1
+		}
+		if i++; i < len(b) && b[i] < 0x80 {
+			return (c&0x7f|int64(b[i])<<7)>>1 ^ -(c & 1), i + 1
+		}
+		i--
 	}
-	return slowVarint64(b, i)
-}
-
-func slowVarint64(b []byte, i int) (v int64, next int) {
 	u, next := slowUvarint(b, i, 10)
 	return int64(u>>1) ^ -int64(u&1), next
 }

@@ -1,0 +1,58 @@
+"""The Python SDK of ankka-flow: write a streamlet, and ``ankka-flow run`` gives it its records.
+
+Importing this package in a program that ankka-flow launched takes stdin and stdout for the protocol: from then on
+``print`` goes to the log.
+"""
+
+from . import _stdio
+
+_stdio.take_over()  # before anything else is imported: an import may print
+
+from . import descriptor, errors, json, parameters, ports, records  # noqa: E402
+from ._version import PROTOCOL_VERSION, __version__  # noqa: E402
+from .errors import ProtocolError, RecordTooLargeError, UndeclaredOutletError  # noqa: E402
+from .parameters import (  # noqa: E402
+    BooleanParameter,
+    Config,
+    DoubleParameter,
+    DurationParameter,
+    IntegerParameter,
+    MemorySizeParameter,
+    Parameter,
+    StringParameter,
+)
+from .ports import JsonInlet, JsonOutlet  # noqa: E402
+from .records import Batch, Emit, Record  # noqa: E402
+from .server import Server, serve  # noqa: E402
+from .streamlet import Context, Streamlet  # noqa: E402
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "Batch",
+    "BooleanParameter",
+    "Config",
+    "Context",
+    "DoubleParameter",
+    "DurationParameter",
+    "Emit",
+    "IntegerParameter",
+    "JsonInlet",
+    "JsonOutlet",
+    "MemorySizeParameter",
+    "Parameter",
+    "ProtocolError",
+    "Record",
+    "RecordTooLargeError",
+    "Server",
+    "Streamlet",
+    "StringParameter",
+    "UndeclaredOutletError",
+    "__version__",
+    "descriptor",
+    "errors",
+    "json",
+    "parameters",
+    "ports",
+    "records",
+    "serve",
+]

@@ -1,0 +1,143 @@
+"""A batch's emits on their way into frames. No IO here.
+
+Emits are grouped by outlet: one frame for each, and all of them in one piece with the answer. Order is kept within
+each outlet, which is all that Kafka can show (an outlet is a topic); between outlets it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from . import _codec, _frames
+from .errors import UndeclaredOutletError
+from .ports import check_size, row_of
+from .records import Emit, Record
+
+FLUSH_AT = 1024 * 1024
+"""Bytes of values after which frames go out before the batch is done, so that a long batch is not held twice."""
+
+_WORTH_FORWARDING = 16  # a shorter run of unchanged records between changed ones goes out as bytes: fewer frames
+_MOST_INDEXES = 400_000  # in one frame: at most 5 bytes each
+
+
+class Collector:
+    """Takes the emits of one batch and gives frames. ``flush`` gets the frames that cannot wait; may block."""
+
+    def __init__(
+        self,
+        batch_id: int,
+        outlets: Iterable[str],
+        records: Sequence[Record],
+        flush: Callable[[list[bytes]], None] | None = None,
+    ) -> None:
+        self._id = batch_id
+        # Per outlet, in order: an index of an unchanged record, or the row of another one.
+        self._items: dict[str, list[Any]] = {name: [] for name in outlets}
+        self._records = tuple(records)  # the handler may change its list
+        self._cursor = -1
+        self._places: dict[int, int] | None = None
+        self._size = 0
+        self._flush = flush
+
+    def consume(self, emits: Iterable[Emit]) -> None:
+        """Take every emit. Raises what the iterable raises, and for an emit that cannot be sent."""
+        items_of = self._items
+        for emit in emits:
+            if emit.__class__ is not Emit:
+                raise _not_an_emit(emit)
+            items = items_of.get(emit.outlet)
+            if items is None:
+                raise self._undeclared(emit.outlet)
+            row = emit._row
+            if row is None:
+                index = self._index(emit.record)
+                if index >= 0:
+                    items.append(index)
+                    continue
+                row = row_of(emit.outlet, emit.record)
+            items.append(row)
+            value = row[1]
+            if value is not None:
+                self._size += len(value)
+                if self._size >= FLUSH_AT and self._flush is not None:
+                    self._flush(self.frames())
+
+    def full(self) -> bool:
+        """Whether frames should go out now, for who consumes without a ``flush``."""
+        return self._size >= FLUSH_AT
+
+    def frames(self) -> list[bytes]:
+        """The frames of what was taken since the last call. Raises RecordTooLargeError."""
+        frames: list[bytes] = []
+        for outlet, items in self._items.items():
+            if not items:
+                continue
+            kinds = set(map(type, items))
+            if kinds == {int}:
+                self._forward(outlet, items, frames)
+            elif int in kinds:
+                self._mixed(outlet, items, frames)
+            else:
+                self._emit(outlet, items, frames)
+            self._items[outlet] = []
+        self._size = 0
+        return frames
+
+    def _index(self, record: Record) -> int:
+        """The place in the batch of a record that is still what arrived, or -1."""
+        records = self._records
+        at = self._cursor + 1  # a handler goes through its records in order, as a rule
+        if not (at < len(records) and records[at] is record):
+            if self._places is None:
+                self._places = {id(known): place for place, known in enumerate(records)}
+            at = self._places.get(id(record), -1)
+            if at < 0:
+                return -1
+        self._cursor = at
+        return at if record._unchanged() else -1
+
+    def _forward(self, outlet: str, indexes: list[int], frames: list[bytes]) -> None:
+        n = len(self._records)
+        if len(indexes) == n and indexes == list(range(n)):
+            frames.append(_frames.encode(("forward", self._id, outlet, None)))
+            return
+        for at in range(0, len(indexes), _MOST_INDEXES):
+            frames.append(_frames.encode(("forward", self._id, outlet, indexes[at : at + _MOST_INDEXES])))
+
+    def _mixed(self, outlet: str, items: list[Any], frames: list[bytes]) -> None:
+        rows: list[Any] = []
+        for kind, group in groupby(items, type):
+            run = list(group)
+            if kind is int and len(run) >= _WORTH_FORWARDING:
+                if rows:
+                    self._emit(outlet, rows, frames)
+                    rows = []
+                self._forward(outlet, run, frames)
+            elif kind is int:
+                rows += [row_of(outlet, self._records[index]) for index in run]
+            else:
+                rows += run
+        if rows:
+            self._emit(outlet, rows, frames)
+
+    def _emit(self, outlet: str, rows: list[Any], frames: list[bytes]) -> None:
+        body = _codec.packb(("emit", self._id, outlet, rows))
+        if len(body) > _frames.MAX_RECORD:  # any frame with a record over the limit is longer than that
+            for row in rows:
+                check_size(outlet, row)
+        if len(body) <= _frames.MAX_FRAME:
+            frames.append(len(body).to_bytes(4, "big") + body)
+            return
+        half = len(rows) // 2  # not 0: a single record within its limit fits into a frame
+        self._emit(outlet, rows[:half], frames)
+        self._emit(outlet, rows[half:], frames)
+
+    def _undeclared(self, outlet: str) -> Exception:
+        declared = ", ".join(sorted(self._items)) or "none"
+        return UndeclaredOutletError(f"an emit for outlet {outlet!r}, which is not declared; declared: {declared}")
+
+
+def _not_an_emit(thing: object) -> Exception:
+    return TypeError(f"the handler gave a {type(thing).__name__} where an Emit is due; outlet.emit(...) makes one")

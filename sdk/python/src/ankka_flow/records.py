@@ -1,0 +1,237 @@
+"""Records, batches and emits, exactly as Kafka holds them: nothing is decoded but the names of headers.
+
+Records of a batch are made in bulk, and their headers only when somebody looks: a record costs about a fifth of a
+microsecond (``bench/overhead.py``); a frozen dataclass made by its constructor costs three times that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+from .errors import ProtocolError
+
+Headers = list[tuple[str, bytes | None]]
+"""Name and value of each header, in order, duplicates included. A name that is not UTF-8 keeps its bytes by
+``surrogateescape``."""
+
+RawHeaders = tuple[tuple[bytes, bytes | None], ...]
+"""Headers as they stand in a frame."""
+
+
+class _Seen(tuple):  # type: ignore[type-arg]
+    """Raw headers of which ``Record.headers`` was made: that list may have been changed in place since."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record. ``value`` None is a tombstone; null and empty are different for key, value and header values.
+
+    ``offset`` is its place in the inlet's partition (-1 for one that was made here), ``timestamp_ms`` milliseconds
+    since 1970 (-1: it has none).
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = field(default_factory=list)
+    offset: int = -1
+    timestamp_ms: int = 0
+    _raw: RawHeaders | None = field(default=None, init=False, repr=False, compare=False)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # A slot that is not set yet: the headers of a record that came in a frame.
+            if name != "headers":
+                raise AttributeError(f"'Record' object has no attribute {name!r}")
+            made = decode_headers(self._raw)
+            _set_headers(self, made)
+            _set_raw(self, _Seen(self._raw))
+            return made
+
+    def _unchanged(self) -> bool:
+        """Whether this record came in a frame and its headers still are what came."""
+        raw = self._raw
+        return raw.__class__ is tuple or (raw is not None and encode_headers(self.headers) == raw)
+
+    def _wire_headers(self) -> RawHeaders:
+        raw = self._raw
+        return raw if raw is not None and raw.__class__ is tuple else encode_headers(self.headers)
+
+
+_set_value, _set_key, _set_headers, _set_offset, _set_timestamp, _set_raw = (
+    Record.__dict__[slot].__set__ for slot in ("value", "key", "headers", "offset", "timestamp_ms", "_raw")
+)
+_BYTES_OR_NULL = ({bytes}, {bytes, type(None)}, {type(None)})
+_new = object.__new__
+
+
+def records_of(rows: Sequence[Sequence[Any]]) -> list[Record]:
+    """The records of a batch's rows ``(offset, timestamp_ms, key, value, headers)``; more elements are ignored.
+
+    Raises ProtocolError for rows that are too short or hold a wrong type. Headers are checked when looked at.
+    """
+    columns = list(zip(*rows, strict=False))
+    if len(columns) < 5:
+        raise ProtocolError("a batch with a record of fewer than five elements")
+    offsets, stamps, keys, values, headers = columns[:5]
+    if not (
+        set(map(type, keys)) in _BYTES_OR_NULL
+        and set(map(type, values)) in _BYTES_OR_NULL
+        and set(map(type, offsets)) == set(map(type, stamps)) == {int}
+        and set(map(type, headers)) == {tuple}
+    ):
+        raise ProtocolError("a batch with a record of the wrong types")
+    made = list(map(_new, repeat(Record, len(rows))))
+    for setter, column in (
+        (_set_offset, offsets),
+        (_set_timestamp, stamps),
+        (_set_key, keys),
+        (_set_value, values),
+        (_set_raw, headers),
+    ):
+        deque(map(setter, made, column), maxlen=0)
+    return made
+
+
+def decode_headers(raw: RawHeaders | None) -> Headers:
+    return [(header[0].decode("utf-8", "surrogateescape"), header[1]) for header in raw or ()]
+
+
+def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> RawHeaders:
+    """Headers as they stand in a frame. Raises TypeError for a name that is no text or a value that is no bytes."""
+    return tuple([(_name(name), null_or_bytes(value, "a header's value")) for name, value in headers])
+
+
+def _name(name: str | bytes) -> bytes:
+    if isinstance(name, str):
+        return name.encode("utf-8", "surrogateescape")
+    if isinstance(name, bytes):
+        return name
+    raise TypeError(f"a header's name must be str, not {type(name).__name__}")
+
+
+def null_or_bytes(value: Any, what: str) -> bytes | None:
+    """``value`` as bytes or None. Raises TypeError that names ``what``: a str in a frame would be a violation."""
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"{what} must be bytes or None, not {type(value).__name__}")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records of one partition of one inlet, in offset order. Iterable; ``len`` is their count."""
+
+    inlet: str
+    partition: int
+    records: list[Record]
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+Row = tuple[Any, ...]
+"""An emitted record as it stands in a frame: ``(key, value[, headers[, timestamp_ms]])``."""
+
+
+class Emit:
+    """A record for an outlet, as ``JsonOutlet.emit`` makes it. Immutable.
+
+    It is stamped with the time of writing unless ``emit`` was told a ``timestamp_ms``.
+    """
+
+    __match_args__ = ("outlet", "record")
+    __slots__ = ("_row", "_source", "outlet", "record")
+
+    outlet: str
+    record: Record
+    _source: Record | None
+    _row: Row | None
+
+    def __init__(self, outlet: str, record: Record) -> None:
+        _set_outlet(self, outlet)
+        _set_emitted(self, record)
+        _set_source(self, record)
+        _set_row(self, None)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "record":
+                raise AttributeError(f"'Emit' object has no attribute {name!r}")
+            made = _record_of(self._row, self._source)
+            _set_emitted(self, made)
+            return made
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to {name!r}: an Emit is immutable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"cannot delete {name!r}: an Emit is immutable")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Emit):
+            return NotImplemented
+        return self.outlet == other.outlet and self.record == other.record
+
+    __hash__ = None  # type: ignore[assignment]  # a record's headers are a list
+
+    def __repr__(self) -> str:
+        return f"Emit(outlet={self.outlet!r}, record={self.record!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_remake, (self.outlet, self._source, self._row))
+
+
+_set_outlet, _set_emitted, _set_source, _set_row = (
+    Emit.__dict__[slot].__set__ for slot in ("outlet", "record", "_source", "_row")
+)
+
+
+def emit_unchanged(outlet: str, record: Record) -> Emit:
+    """An emit of the record as it is: it goes out as ``forward`` where the record came with the batch."""
+    made = _new(Emit)
+    _set_outlet(made, outlet)
+    _set_emitted(made, record)
+    _set_source(made, record)
+    _set_row(made, None)
+    return made
+
+
+def emit_row(outlet: str, row: Row, source: Record | None) -> Emit:
+    """An emit of other bytes; ``source`` is the record that it was derived from. Its ``record`` is made on demand."""
+    made = _new(Emit)
+    _set_outlet(made, outlet)
+    _set_source(made, source)
+    _set_row(made, row)
+    return made
+
+
+def _remake(outlet: str, source: Record | None, row: Row | None) -> Emit:
+    if row is None:
+        assert source is not None
+        return emit_unchanged(outlet, source)
+    return emit_row(outlet, row, source)
+
+
+def _record_of(row: Row, source: Record | None) -> Record:
+    stamp = row[3] if len(row) > 3 else None
+    if stamp is None:
+        stamp = source.timestamp_ms if source is not None else 0
+    return Record(
+        value=row[1],
+        key=row[0],
+        headers=decode_headers(row[2] if len(row) > 2 else ()),
+        offset=source.offset if source is not None else -1,
+        timestamp_ms=stamp,
+    )

@@ -1,0 +1,276 @@
+"""``serve``: the loop around the session.
+
+Threads: the reader, a daemon that reads stdin until its end and never waits for anything else; the workers and the
+event loop (``_workers``); the flusher (``_outbox``). The main thread waits in ``serve`` or ``Server.wait``. At the
+end of input the process ends: by ``serve`` returning when nothing was running, at once otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from typing import Any, NoReturn
+
+from . import _stdio, descriptor
+from ._collector import Collector
+from ._frames import FrameReader
+from ._handler import At, async_emits, emits, failure, is_async, known_offset
+from ._outbox import Outbox
+from ._session import Action, Begin, Configure, Refused, Run, Send, Session
+from ._workers import EventLoop, Workers
+from .errors import ProtocolError
+from .records import Batch, Record, records_of
+from .streamlet import Context, Streamlet
+
+_READ_AT_MOST = 1024 * 1024  # what a pipe holds
+_LINGER = 10.0  # seconds for the program's own end when the supervisor is gone
+_LINGER_REFUSED = 2.0  # seconds when it was refused; it is killed after 5
+
+
+class Server:
+    """A streamlet being served. ``port`` is what ``serve`` was given (0 for None): the link is stdin and stdout."""
+
+    def __init__(self, streamlet: Streamlet, wire: _stdio.Wire, workers: int, port: int) -> None:
+        self.port = port
+        self._streamlet = streamlet
+        self._wire = wire
+        self._outlets = [outlet.name for outlet in streamlet.outlets()]
+        self._lock = threading.Lock()  # around every call of the session and the queueing of what it says
+        self._idle = threading.Condition(self._lock)
+        self._session = Session(descriptor.spec_for(streamlet), workers)
+        self._outbox = Outbox(wire.write, self._gone)
+        self._workers = Workers(workers + 1)  # one more: configure may run while as many batches are void
+        self._loop = EventLoop() if is_async(streamlet) else None
+        self._pid = os.getpid()
+        self._closing = False
+        self._ended = threading.Event()
+        self._code = 0
+
+    def wait(self) -> None:
+        """Wait until the supervisor is gone or ``stop`` was called. Raises SystemExit where the process failed."""
+        self._ended.wait()
+        if self._code:
+            raise SystemExit(self._code)
+
+    def stop(self, grace: float = 2.0) -> None:
+        """Take no more batches, give those that run ``grace`` seconds, and let ``wait`` return.
+
+        The supervisor takes the exit that follows for a failure unless it asked for the stop itself.
+        """
+        with self._idle:
+            self._closing = True
+            self._idle.wait_for(lambda: self._session.running == 0, grace)
+        self._outbox.pump()
+        self._ended.set()
+
+    def _start(self) -> None:
+        threading.Thread(target=self._read, name="ankka-flow reader", daemon=True).start()
+
+    # The reader's side.
+
+    def _read(self) -> None:
+        frames = FrameReader()
+        try:
+            while data := os.read(self._wire.read, min(frames.wanted, _READ_AT_MOST)):
+                for body in frames.feed(data):
+                    with self._lock:
+                        if not self._closing:
+                            self._perform(self._session.receive(body))
+                    self._outbox.pump_without_waiting()
+            if frames.partial():
+                raise ProtocolError(f"the input ended {frames.partial()} bytes into a frame")
+        except ProtocolError as error:
+            self._die(f"the supervisor broke the protocol: {error}")
+        except OSError as error:
+            self._die(f"reading from the supervisor: {error}")
+        self._gone()
+
+    def _perform(self, actions: list[Action]) -> None:
+        """Start what the session calls for; the caller holds the lock. Nothing here blocks."""
+        for action in actions:
+            if isinstance(action, Send):
+                self._outbox.put(action.frames, urgent=action.urgent)
+            elif isinstance(action, Begin):
+                self._begin(action.run)
+            elif isinstance(action, Configure):
+                self._workers.submit(lambda values=action.values: self._configure(values))  # type: ignore[misc]
+            elif isinstance(action, Refused):
+                self._refused(action.problems)
+
+    def _begin(self, run: Run) -> None:
+        if self._loop is not None:
+            self._loop.submit(lambda: self._run_async(run))
+        else:
+            self._workers.submit(lambda: self._run(run))
+
+    def _refused(self, problems: list[str]) -> None:
+        for problem in problems:
+            print(f"ankka-flow refuses this process: {problem}", file=sys.stderr)
+        self._end(1, _LINGER_REFUSED)
+
+    # The workers' side.
+
+    def _configure(self, values: dict[str, Any]) -> None:
+        try:
+            self._streamlet.configure(values)
+        except BaseException:
+            traceback.print_exc()
+            self._die("the configuration was not accepted")
+        with self._lock:
+            self._perform(self._session.configured())
+        self._outbox.pump()
+
+    def _run(self, run: Run) -> None:
+        records, ctx, at = self._unpack(run), _context(run), At()
+        frames: list[bytes] = []
+        failed = None
+        try:
+            collector = Collector(run.id, self._outlets, records, lambda early: self._flush(run, early))
+            collector.consume(emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at))
+            frames = collector.frames()
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: never an ack
+            failed = failure(error, known_offset(records, at))
+        self._answer(run, frames, failed)
+        self._outbox.pump()
+
+    async def _run_async(self, run: Run) -> None:
+        records, ctx, at = self._unpack(run), _context(run), At()
+        frames: list[bytes] = []
+        failed = None
+        try:
+            collector = Collector(run.id, self._outlets, records)
+            async for emit in async_emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at):
+                collector.consume((emit,))
+                if collector.full():
+                    await self._flush_async(run, collector.frames())
+            frames = collector.frames()
+        except BaseException as error:  # asyncio would end the loop for SystemExit and KeyboardInterrupt
+            failed = failure(error, known_offset(records, at))
+        self._answer(run, frames, failed)
+        self._outbox.pump_without_waiting()
+
+    def _unpack(self, run: Run) -> list[Record]:
+        try:
+            records = records_of(run.rows)
+        except ProtocolError as error:
+            self._die(f"the supervisor broke the protocol: {error}")
+        run.rows = None
+        return records
+
+    def _flush(self, run: Run, frames: list[bytes]) -> None:
+        """Send frames of a batch that still runs, and wait until they are out: its handler makes no more meanwhile."""
+        if run.void:
+            return
+        out = threading.Event()
+        self._outbox.put(frames, written=out.set)
+        self._outbox.pump()
+        out.wait()
+
+    async def _flush_async(self, run: Run, frames: list[bytes]) -> None:
+        if run.void:
+            return
+        loop = asyncio.get_running_loop()
+        out = asyncio.Event()
+        self._outbox.put(frames, written=lambda: loop.call_soon_threadsafe(out.set))  # type: ignore[arg-type]
+        self._outbox.pump_without_waiting()
+        await out.wait()
+
+    def _answer(self, run: Run, frames: list[bytes], failed: dict[str, Any] | None) -> None:
+        if os.getpid() != self._pid:  # and the lock may be held by a thread that was not forked
+            self._die("a forked child came back from the handler; it has no wire: end it with os._exit")
+        with self._idle:
+            self._perform(self._session.answer(run, frames, failed))
+            self._idle.notify_all()
+
+    # The end.
+
+    def _gone(self) -> None:
+        """The supervisor is gone: its end of a pipe is closed."""
+        if self._ended.is_set():
+            return
+        with self._lock:
+            running = self._session.running
+        if running:
+            self._die(f"the supervisor is gone while {running} batches are running")
+        self._end(0, _LINGER)
+
+    def _end(self, code: int, linger: float) -> None:
+        """Let the main thread end the program, and end it from here where it does not within ``linger`` seconds.
+
+        The interpreter waits for threads of the user's own at its end; without a supervisor they serve nobody.
+        """
+        self._code = code
+        self._ended.set()
+
+        def insist() -> None:
+            time.sleep(linger)
+            _exit(code)
+
+        threading.Thread(target=insist, name="ankka-flow end", daemon=True).start()
+
+    def _die(self, why: str) -> NoReturn:
+        print(f"ankka-flow: {why}", file=sys.stderr)
+        _exit(1)
+
+
+def _context(run: Run) -> Context:
+    return Context(run.inlet, run.topic, run.partition, run.attempt, run.is_void)
+
+
+def _exit(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # closed or gone; there is nobody left to tell
+    os._exit(code)
+
+
+def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, workers: int = 32) -> Server:
+    """Serve a streamlet to the ankka-flow that launched this program.
+
+    ``workers`` is how many batches run at once, and how many the supervisor may have unanswered here. ``port`` is
+    ignored. With ``block`` it returns when the supervisor is gone and nothing was running, and raises SystemExit
+    where the process was refused; without, it returns at once.
+
+    In a program run by hand it prints how to run it and raises SystemExit(2). Raises ValueError for a declaration
+    with problems, naming all of them, and RuntimeError when called twice.
+    """
+    global _serving
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, not {workers}")
+    problems = descriptor.validate(descriptor.spec_for(streamlet))
+    if problems:
+        raise ValueError(f"{type(streamlet).__name__} is not a valid streamlet: {'; '.join(problems)}")
+    wire = _stdio.wire()
+    if wire is None:
+        print(_by_hand(streamlet.name), file=sys.stderr)
+        raise SystemExit(2)
+    if _serving:
+        raise RuntimeError("serve was called twice; a process serves one streamlet")
+    _serving = True
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    server = Server(streamlet, wire, workers, port or 0)
+    server._start()
+    if block:
+        server.wait()
+    return server
+
+
+_serving = False
+
+
+def _by_hand(name: str) -> str:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    program = f"-m {main.name.removesuffix('.__main__')}" if main is not None else sys.argv[0] or "streamlet.py"
+    return (
+        f"{name} is a streamlet; nothing sends it records.\n"
+        f"  run:   ankka-flow run -- python {program}\n"
+        f"  test:  ankka_flow.testkit.Harness runs it in a test, without a broker"
+    )

@@ -18,17 +18,17 @@ var cartRouter = Descriptor{
 	SDK:             SDK{Name: "fixture", Version: "0.0.0"},
 	Streamlet: Streamlet{
 		Name:        "cart-router",
-		Description: "Routes cart events to the valid or review outlet.",
+		Description: "Sends large carts to review, the others to valid.",
 		Inlets:      []Port{{Name: "in", Contract: cartContract}},
 		Outlets:     []Port{{Name: "review", Contract: cartContract}, {Name: "valid", Contract: cartContract}},
 		Parameters: []Parameter{{Key: "review-threshold", Type: TypeInteger, Default: "100",
-			Description: "Carts with a total above this go to the review outlet."}},
+			Description: "The total from which a cart is large."}},
 	},
 }
 
 const cartRouterJSON = `{"protocol_version":"1.0","sdk":{"name":"fixture","version":"0.0.0"},"streamlet":{
-	"config_parameters":[{"default_value":"100","description":"Carts with a total above this go to the review outlet.","key":"review-threshold","type":"INTEGER"}],
-	"description":"Routes cart events to the valid or review outlet.",
+	"config_parameters":[{"default_value":"100","description":"The total from which a cart is large.","key":"review-threshold","type":"INTEGER"}],
+	"description":"Sends large carts to review, the others to valid.",
 	"inlets":[{"contract":` + cartContractJSON + `,"name":"in"}],"name":"cart-router",
 	"outlets":[{"contract":` + cartContractJSON + `,"name":"review"},{"contract":` + cartContractJSON + `,"name":"valid"}]}}`
 

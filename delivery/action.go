@@ -27,6 +27,8 @@ type (
 	Deliver struct {
 		Process, ID uint64
 		TP          TP
+		// Offset is the partition's position, where the batch begins.
+		Offset int64
 		// Attempt is info.attempt of the protocol.
 		Attempt int
 		// MaxRecords and MaxBytes bound it; one record larger than MaxBytes

@@ -155,6 +155,17 @@ func (c *Core) endRunning() {
 	})
 }
 
+// askToFinish sends the finishing stop. No batch may follow it on the wire, so
+// what has not been begun is taken back first; the rest stays live.
+func (c *Core) askToFinish(reason string) {
+	c.eachPartition(func(p *partition) {
+		if p.p != nil && !p.p.acked {
+			c.do(Withdraw{Process: p.p.process, ID: p.p.id})
+		}
+	})
+	c.do(Stop{Process: c.process.number, Reason: reason})
+}
+
 // onStopped takes the process's stopped.
 func (c *Core) onStopped(e StoppedByProcess) {
 	v := &c.conv
@@ -190,7 +201,7 @@ func (c *Core) onReload(e ReloadAsked) {
 	if v.state == Running {
 		v.state, v.reload = Stopping, true
 		v.deadline = c.now + c.cfg.ReloadTimeout
-		c.do(Stop{Process: c.process.number, Reason: "reload"})
+		c.askToFinish("reload")
 		return
 	}
 	discovering := v.state == Discovering

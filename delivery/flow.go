@@ -107,7 +107,7 @@ func (c *Core) dispatch() {
 		b := &batch{id: c.lastID, part: p, process: c.process.number, first: p.position, sentAt: c.now}
 		c.cutting = b
 		c.do(Deliver{
-			Process: b.process, ID: b.id, TP: p.tp, Attempt: p.attempt(),
+			Process: b.process, ID: b.id, TP: p.tp, Offset: p.position, Attempt: p.attempt(),
 			MaxRecords: c.batchRecords(p.inlet), MaxBytes: c.batchBytes(),
 		})
 	}

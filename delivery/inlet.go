@@ -98,6 +98,9 @@ func (c *Core) subscribe(names []string) {
 func (c *Core) leave(in *inlet) {
 	c.loseAll(in)
 	in.subscribed, in.joined, in.suspended = false, false, false
+	for _, p := range in.commit.dirty {
+		p.dirty = false
+	}
 	in.commit = commitState{}
 	c.do(Leave{in.name})
 }
@@ -213,6 +216,9 @@ func (c *Core) release(in *inlet) {
 		return
 	}
 	due := c.now >= in.revokeBy
+	if in.commit.outstanding && !due {
+		return
+	}
 	for _, p := range in.parts {
 		if p.state == revoking && p.unsettled() && !due {
 			return

@@ -216,14 +216,29 @@ func (c *Core) onSpecRefused(e SpecRefused) {
 	c.beginStop("refused: "+join(e.Problems), 1)
 }
 
-// onWithdrawn: no byte of the batch was sent, so nothing is owed for it.
+// onWithdrawn: no byte of the batch was sent, so nothing is owed for it. It is
+// live where a finishing stop took back what had not been begun.
 func (c *Core) onWithdrawn(e Withdrawn) {
 	b := c.batches[e.ID]
-	if b == nil || !b.void || b.part.owed != b {
+	switch {
+	case b == nil || b.acked:
 		c.stale(e)
-		return
+	case b.void:
+		c.answered(b)
+	default:
+		c.takeBack(b)
 	}
-	c.answered(b)
+}
+
+// takeBack ends a live batch that the process answered with fail or never got.
+func (c *Core) takeBack(b *batch) {
+	p := b.part
+	c.with.remove(b)
+	c.forget(b)
+	p.p = nil
+	p.position = b.first
+	c.do(Drop{b.id})
+	c.aim(p)
 }
 
 func (c *Core) onAcked(e Acked) {
@@ -251,12 +266,7 @@ func (c *Core) onFailed(e Failed) {
 		c.answered(b)
 	default:
 		p := b.part
-		c.with.remove(b)
-		c.forget(b)
-		p.p = nil
-		p.position = b.first
-		c.do(Drop{b.id})
-		c.aim(p)
+		c.takeBack(b)
 		at := ""
 		if e.Offset >= 0 {
 			at = fmt.Sprintf("@%d", e.Offset)

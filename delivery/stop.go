@@ -49,7 +49,7 @@ func (c *Core) beginStop(reason string, code int) {
 	case Running:
 		v.state = Stopping
 		s.stage = stopFinishing
-		c.do(Stop{Process: c.process.number, Reason: reason})
+		c.askToFinish(reason)
 	case Stopping:
 		s.stage = stopFinishing // a reload has sent the stop already
 	case Discovering:

@@ -14,7 +14,7 @@ const assignmentVersion = 1
 type Assignment struct {
 	// Partitions by topic.
 	Partitions []TopicPartitions
-	// UserData belongs to the assignor; nil is null. See countUserData.
+	// UserData belongs to the assignor; nil is null. See leaderNote.
 	UserData []byte
 }
 
@@ -47,24 +47,33 @@ func DecodeAssignment(src []byte) (Assignment, error) {
 	return a, nil
 }
 
-// countMark begins our user data in assignments.
-var countMark = [4]byte{'a', 'f', 'c', 1}
+// noteMark begins our user data in assignments.
+var noteMark = [4]byte{'a', 'f', 'n', 1}
 
-// countUserData tells a member how many partitions its topic had when the
-// leader assigned it, so that every member, and not the leader alone, can see
-// that the topic has grown since. It is needed where the leader does not know
-// that it leads: a static leader that starts again is answered as a follower
-// before JoinGroup v9, and partitions added meanwhile would never be read.
-// Java's assignors ignore user data in an assignment.
-func countUserData(count int32) []byte {
-	return appendInt32(countMark[:len(countMark):len(countMark)], count)
+// leaderNote is our user data in an assignment: what a member has to know of
+// the leader's decision to see that the group is not as it should be, and to
+// force a rebalance when the leader does not. That happens with static members:
+// before JoinGroup v9 a static leader that starts again is answered as a
+// follower, and one that is killed while it lets go of partitions comes back to
+// its old assignment without a rebalance, so nobody hands them over. Java's
+// assignors ignore user data in an assignment.
+type leaderNote struct {
+	// count is how many partitions the topic had.
+	count int32
+	// withheld is how many of them wait for another member to let go.
+	withheld int32
 }
 
-// assignedCount reads what countUserData wrote; false: another leader's.
-func (a Assignment) assignedCount() (int32, bool) {
-	if len(a.UserData) != 8 || [4]byte(a.UserData[:4]) != countMark {
-		return 0, false
+func (n leaderNote) appendTo(dst []byte) []byte {
+	dst = append(dst, noteMark[:]...)
+	return appendInt32(appendInt32(dst, n.count), n.withheld)
+}
+
+// note reads what appendTo wrote; false: another leader's.
+func (a Assignment) note() (leaderNote, bool) {
+	if len(a.UserData) != 12 || [4]byte(a.UserData[:4]) != noteMark {
+		return leaderNote{}, false
 	}
-	n := int32(binary.BigEndian.Uint32(a.UserData[4:]))
-	return n, n >= 0
+	n := leaderNote{int32(binary.BigEndian.Uint32(a.UserData[4:])), int32(binary.BigEndian.Uint32(a.UserData[8:]))}
+	return n, n.count >= 0 && n.withheld >= 0
 }

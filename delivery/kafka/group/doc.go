@@ -68,7 +68,10 @@
 // Before JoinGroup v9 a static leader that starts again is answered as a follower and
 // nobody watches the topic's growth. So the leader writes into each
 // assignment's user data (which Java's assignors ignore) the number of
-// partitions that it assigned for, and every member compares.
+// partitions that it assigned for and how many it withheld, and every member
+// forces a rebalance when that does not change in time. (A static member killed
+// between its assignment and its letting go comes back to its old place without a
+// rebalance: what it should have let go of would stay with nobody.)
 //
 // # Not supported
 //

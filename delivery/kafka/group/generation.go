@@ -52,10 +52,7 @@ func (m *Machine) joinedGroup(dst []Action, a JoinGroupResponse) []Action {
 	m.member, m.generation, m.protocol = a.Member, a.Generation, a.Protocol
 	m.leader = a.Leader == a.Member
 	m.muted = false
-	// The broker starts the session when it answers a parked join, so the
-	// answer's arrival is the best we know; an answer that lay unread is found by
-	// Slept.
-	m.alive = m.now
+	m.renewed()
 	m.nextBeat = m.now + m.heartbeatInterval()
 	m.members, m.assignments = nil, nil
 	m.state = Syncing
@@ -104,11 +101,19 @@ func (m *Machine) counted(dst []Action, counts map[string]int32) []Action {
 	} else {
 		p = assignCooperative(m.members, use)
 	}
+	n := leaderNote{count: use[m.cfg.Topic], withheld: use[m.cfg.Topic]}
+	for _, share := range p {
+		for _, k := range share {
+			if k.topic == m.cfg.Topic {
+				n.withheld--
+			}
+		}
+	}
 	m.assignments = make([]MemberAssignment, len(m.members))
 	for i, c := range m.members {
 		a := Assignment{Partitions: p.topicPartitions(i)}
 		if slices.Equal(c.subscription.Topics, []string{m.cfg.Topic}) {
-			a.UserData = countUserData(use[m.cfg.Topic])
+			a.UserData = n.appendTo(nil)
 		}
 		m.assignments[i] = MemberAssignment{c.member, a.AppendTo(nil)}
 	}
@@ -122,7 +127,7 @@ func (m *Machine) synced(dst []Action, a SyncGroupResponse) []Action {
 	switch a.ErrorCode {
 	case codeNone:
 		m.healthy()
-		m.alive = m.now
+		m.renewed()
 		return m.enter(dst, a.Assignment)
 	case codeRebalanceInProgress:
 		return m.join(dst)
@@ -161,6 +166,7 @@ func (m *Machine) enter(dst []Action, encoded []byte) []Action {
 	m.chain = same && (m.chain || !m.suspended)
 	m.entered, m.enteredAs, m.enteredAt = m.generation, m.member, m.now
 	m.assignments, m.settled, m.state = nil, false, Stable
+	m.refenced = false
 	claimed := union(m.owned, m.held)
 	m.owned = assigned
 	gone := without(m.held, assigned)

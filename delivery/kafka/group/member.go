@@ -130,9 +130,11 @@ type Machine struct {
 	refusals    int
 	refusedCode int16
 	// paced is when the joins sent so far are paid for (see pace).
-	paced time.Duration
-	woken time.Duration
-	leave struct{ tries int }
+	paced      time.Duration
+	woken      time.Duration
+	leaveTried int
+	// refenced: the one attempt to take over our own instance id was made.
+	refenced bool
 
 	// members and assignments live from Joined to Synced at the leader.
 	members     []candidate
@@ -223,7 +225,7 @@ func (m *Machine) apply(dst []Action, ev Event) []Action {
 		return m.released(dst, ev)
 	case Slept:
 		if ev.Gap > m.cfg.SessionTimeout/3 {
-			return m.endGeneration(dst, fmt.Sprintf("the supervisor did not run for %v", ev.Gap))
+			return m.slept(dst, ev.Gap)
 		}
 		return dst
 	case CommitAnswered:
@@ -303,7 +305,7 @@ func (m *Machine) started() {
 	m.state, m.found = Joining, false
 	m.member, m.generation = "", -1
 	m.healthy()
-	m.muted = false
+	m.muted, m.refenced = false, false
 	m.forget()
 }
 

@@ -177,8 +177,8 @@ func TestALeaderAssignsFromFreshMetadata(t *testing.T) {
 	given := s.acts[0].(Sync).Request.Assignments
 	for _, g := range given {
 		a, err := DecodeAssignment(g.Assignment)
-		n, said := a.assignedCount()
-		if err != nil || len(a.Partitions) == 0 || said != (g.Member == "m") || said && n != 2 {
+		n, said := a.note()
+		if err != nil || len(a.Partitions) == 0 || said != (g.Member == "m") || said && n != (leaderNote{2, 0}) {
 			t.Errorf("%s: %+v, %v", g.Member, a, err)
 		}
 	}
@@ -498,7 +498,7 @@ func TestCase54_AFollowerNoticesWhatItsLeaderDoesNot(t *testing.T) {
 	s.step(Started{}, `find-coordinator "g"`)
 	s.found(`join node=1 member=""`)
 	s.joined(JoinGroupResponse{Generation: 5, Member: "m2", Leader: "m1"}, `sync node=1 generation=5 member="m2" assignments=0`)
-	old := Assignment{Partitions: []TopicPartitions{{"t", []int32{0}}}, UserData: countUserData(1)}.AppendTo(nil)
+	old := Assignment{Partitions: []TopicPartitions{{"t", []int32{0}}}, UserData: leaderNote{1, 0}.appendTo(nil)}.AppendTo(nil)
 	s.synced(old, `entered generation=5 member="m2" leader=false kept=[]`, `fetch-offsets node=1 [0]`)
 	s.offsets(`assigned generation=5 added=[{0 0 -1}] all=[0] continues=false`)
 	s.step(PartitionsChanged{3})
@@ -606,4 +606,48 @@ func TestJudgeCommit(t *testing.T) {
 			t.Errorf("%d: %v, want %v", code, got, want)
 		}
 	}
+}
+
+// A coordinator that forgot the id it had just given to a static member.
+func TestAFenceBeforeTheFirstGenerationIsTriedOnce(t *testing.T) {
+	s := newScript(t, Config{Instance: "cart-0"})
+	s.step(Started{}, `find-coordinator "g"`)
+	s.found(`join node=1 member=""`)
+	s.joined(JoinGroupResponse{Generation: 5, Member: "m2", Leader: "m1"}, `sync node=1 generation=5 member="m2" assignments=0`)
+	s.step(Synced{s.slot, SyncGroupResponse{ErrorCode: 82}})
+	s.at(100*time.Millisecond, `join node=1 member=""`)
+	s.joinCode(82, "", `fatal code=82`)
+}
+
+// An answer that lay unread while we slept may be of a group that went on.
+func TestSleepingMakesEveryOutstandingAnswerStale(t *testing.T) {
+	s := toStable(t, Config{})
+	s.at(3*time.Second, `heartbeat node=1 generation=5`)
+	s.beatCode(27, `join node=1 member="m"`)
+	s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other"}, `sync node=1 generation=6 member="m" assignments=0`)
+	sync := s.slot
+	s.now = 30 * time.Second
+	s.step(Slept{20 * time.Second}, `suspend drain=0 [0 1] deadline=30s the supervisor did not run for 20s`, `join node=1 member="m"`)
+	s.step(Synced{sync, SyncGroupResponse{Assignment: share(0, 1)}})
+	if s.m.Stale() != 1 || s.m.State() != Joining {
+		t.Error(s.m.Stale(), s.m)
+	}
+}
+
+// Killed between its assignment and its letting go, a static member comes back
+// to the old assignment and knows nothing of what it was to let go of.
+func TestWithheldPartitionsAreHandedOverInTheEnd(t *testing.T) {
+	s := newScript(t, Config{Instance: "cart-0"})
+	s.step(Started{}, `find-coordinator "g"`)
+	s.found(`join node=1 member=""`)
+	s.joined(JoinGroupResponse{Generation: 5, Member: "m2", Leader: "m1"}, `sync node=1 generation=5 member="m2" assignments=0`)
+	old := Assignment{Partitions: []TopicPartitions{{"t", []int32{0}}}, UserData: leaderNote{2, 1}.appendTo(nil)}.AppendTo(nil)
+	s.synced(old, `entered generation=5 member="m2" leader=false kept=[]`, `fetch-offsets node=1 [0]`)
+	s.offsets(`assigned generation=5 added=[{0 0 -1}] all=[0] continues=false`)
+	s.step(PartitionsChanged{2})
+	for at := 3 * time.Second; at < 30*time.Second; at += 3 * time.Second {
+		s.at(at, `heartbeat node=1 generation=5`)
+		s.beatCode(0)
+	}
+	s.at(30*time.Second, `join node=1 member="m2"`)
 }

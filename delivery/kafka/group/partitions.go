@@ -27,6 +27,9 @@ type partitionWatch struct {
 	// generation; -1: not known yet.
 	known, assigned int32
 	changed         time.Duration
+	// withheld: the running generation waits for a member to let go of
+	// something and join again.
+	withheld bool
 	// notBefore is when the next join may be forced; runs counts those that
 	// changed nothing.
 	notBefore time.Duration
@@ -54,18 +57,23 @@ func (w *partitionWatch) counted(now time.Duration, fresh int32) int32 {
 // assign notes what the leader has assigned for; a leader that does not say is
 // taken to know what we know.
 func (w *partitionWatch) assign(a Assignment) {
-	w.assigned = w.known
-	if n, said := a.assignedCount(); said {
-		w.assigned = n
+	w.assigned, w.withheld = w.known, false
+	if n, said := a.note(); said {
+		w.assigned, w.withheld = n.count, n.withheld > 0
 	}
-	if w.assigned == w.known {
+	if w.assigned == w.known && !w.withheld {
 		w.runs = 0
 	}
 }
 
-// due is when a join has to be forced; never while the counts agree.
-func (w *partitionWatch) due(leader bool, entered time.Duration) time.Duration {
+// due is when a join has to be forced in the generation entered then; never
+// while the counts agree and nothing is withheld for longer than letting go of
+// it may take.
+func (w *partitionWatch) due(leader bool, entered, longestDrain time.Duration) time.Duration {
 	if w.known < 0 || w.assigned < 0 || w.known == w.assigned {
+		if w.withheld {
+			return max(entered+longestDrain+followerWait, w.notBefore)
+		}
 		return math.MaxInt64
 	}
 	at := w.changed
@@ -92,7 +100,7 @@ func (m *Machine) forceRejoin(dst []Action) []Action {
 	if m.rejoin {
 		return m.rebalance(dst)
 	}
-	if m.now < m.partitions.due(m.leader, m.enteredAt) {
+	if m.now < m.partitions.due(m.leader, m.enteredAt, m.longestDrain()) {
 		return dst
 	}
 	m.partitions.force(m.now)

@@ -1,6 +1,10 @@
 package group
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"time"
+)
 
 // rebalance answers the broker's call to join again (or our own wish to): at
 // once where only what moves will stop, after a suspension where the assignor
@@ -42,6 +46,18 @@ func (m *Machine) endGeneration(dst []Action, reason string) []Action {
 	return dst
 }
 
+// slept ends the generation and everything asked before: an answer may have
+// lain unread for as long as we slept, and the group may have gone on since.
+func (m *Machine) slept(dst []Action, gap time.Duration) []Action {
+	dst = m.endGeneration(dst, fmt.Sprintf("the supervisor did not run for %v", gap))
+	m.beat.attempt = 0
+	switch m.state {
+	case Joining, Counting, Syncing:
+		return m.join(dst)
+	}
+	return dst
+}
+
 // suspend tells the driver to hold everything and waits for its writes.
 func (m *Machine) suspend(dst []Action, reason string) []Action {
 	m.suspended, m.chain = true, true
@@ -55,7 +71,7 @@ func (m *Machine) suspend(dst []Action, reason string) []Action {
 // beginDrain starts the wait for the driver; it replaces one that runs.
 func (m *Machine) beginDrain(dst []Action, partitions []int32, reason string) []Action {
 	m.drains++
-	m.drain = drain{m.drains, partitions, m.now + m.cfg.SessionTimeout/3}
+	m.drain = drain{m.drains, partitions, m.now + m.longestDrain()}
 	if m.suspended {
 		return append(dst, Suspend{m.drains, slices.Clone(partitions), m.drain.deadline, reason})
 	}
@@ -104,8 +120,15 @@ func (m *Machine) lose(dst []Action, reason string) []Action {
 }
 
 // fence ends the machine: another process has our instance id, and joining
-// again would only throw that one out in turn.
+// again would only throw that one out in turn. Except once, before the first
+// generation under this member id: a coordinator that fails over in the middle
+// of a rebalance forgets the id it has just given us and goes on with the one
+// of our life before, which nobody has any more.
 func (m *Machine) fence(dst []Action) []Action {
+	if m.entered < 0 && !m.refenced {
+		m.refenced, m.member = true, ""
+		return m.join(m.retry(dst))
+	}
 	dst = m.lose(dst, CodeText(codeFencedInstanceID))
 	m.state, m.slot.kind, m.beat.attempt = Fenced, noRequest, 0
 	return append(dst, Fatal{codeFencedInstanceID})

@@ -270,7 +270,7 @@ func (m *Machine) stopAsked(dst []Action, ev StopAsked) []Action {
 	if nameless && !awaited || m.cfg.Instance != "" && !ev.Leave {
 		return m.left(dst)
 	}
-	m.state, m.leave.tries, m.retryAt = Leaving, 0, m.now
+	m.state, m.leaveTried, m.retryAt = Leaving, 0, m.now
 	if !awaited {
 		m.slot.kind = noRequest
 	}
@@ -299,7 +299,7 @@ func (m *Machine) leaveFailed(dst []Action) []Action {
 	if m.state != Leaving {
 		return dst
 	}
-	if m.leave.tries++; m.leave.tries >= leaveTries {
+	if m.leaveTried++; m.leaveTried >= leaveTries {
 		return m.left(dst)
 	}
 	return dst

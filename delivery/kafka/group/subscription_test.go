@@ -101,10 +101,10 @@ func TestAssignments(t *testing.T) {
 	if _, err := DecodeAssignment(cut[:9]); !errors.Is(err, ErrMalformed) {
 		t.Errorf("partitions cut: %v", err)
 	}
-	if n, said := (Assignment{UserData: countUserData(12)}).assignedCount(); n != 12 || !said {
-		t.Errorf("count: %d, %t", n, said)
+	if n, said := (Assignment{UserData: leaderNote{12, 3}.appendTo(nil)}).note(); n != (leaderNote{12, 3}) || !said {
+		t.Errorf("note: %v, %t", n, said)
 	}
-	if _, said := (Assignment{UserData: []byte{0, 0, 0, 7}}).assignedCount(); said {
+	if _, said := (Assignment{UserData: []byte{0, 0, 0, 7}}).note(); said {
 		t.Error("another leader's user data was taken for a count")
 	}
 }
@@ -135,7 +135,7 @@ func FuzzSubscription(f *testing.F) {
 }
 
 func FuzzAssignment(f *testing.F) {
-	f.Add(Assignment{Partitions: []TopicPartitions{{"a", []int32{1, 3}}}, UserData: countUserData(4)}.AppendTo(nil))
+	f.Add(Assignment{Partitions: []TopicPartitions{{"a", []int32{1, 3}}}, UserData: leaderNote{4, 0}.appendTo(nil)}.AppendTo(nil))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := DecodeAssignment(b)

@@ -13,6 +13,9 @@ const (
 // rebalanceTimeout is how long the broker waits for the other members.
 func (m *Machine) rebalanceTimeout() time.Duration { return max(m.cfg.SessionTimeout, time.Minute) }
 
+// longestDrain is how long Revoke and Suspend wait for the driver.
+func (m *Machine) longestDrain() time.Duration { return m.cfg.SessionTimeout / 3 }
+
 // heartbeatInterval: fifteen to a session, as Java's defaults (3 s of 45 s).
 func (m *Machine) heartbeatInterval() time.Duration {
 	return min(max(m.cfg.SessionTimeout/15, 100*time.Millisecond), 3*time.Second)
@@ -41,6 +44,10 @@ func (m *Machine) healthy() { m.failures, m.refusals, m.retryAt = 0, 0, 0 }
 // becomes the 3,000 rejoins a second of kafka-go (section 1.5 of kafka-go.md).
 // An ordinary rebalance needs three.
 func (m *Machine) pacedUntil() time.Duration { return m.paced - joinBurst*joinEvery + joinEvery }
+
+// renewed: the broker starts the session when it answers a parked request, and
+// that answer may have lain unread for what Slept does not report.
+func (m *Machine) renewed() { m.alive = max(m.alive, m.now-m.cfg.SessionTimeout/3) }
 
 // expire ends a generation whose session is over by our own clock.
 func (m *Machine) expire(dst []Action) []Action {
@@ -87,7 +94,7 @@ func (m *Machine) wake(dst []Action) []Action {
 		until(m.nextBeat)
 	}
 	if m.state == Stable {
-		until(m.partitions.due(m.leader, m.enteredAt))
+		until(m.partitions.due(m.leader, m.enteredAt, m.longestDrain()))
 	}
 	if at == math.MaxInt64 || at == m.woken {
 		return dst

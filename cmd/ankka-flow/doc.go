@@ -1,0 +1,16 @@
+// Command ankka-flow runs a streamlet: a program in any language that takes
+// records from Kafka topics and puts records on others.
+//
+// This package is the only place that knows every other one. It decides what
+// the flags and the environment mean, which broker is meant, and which exit
+// code an error gets; what runs is put together in run.go.
+//
+// stdout carries data only; everything else goes to stderr.
+//
+// # Goroutines
+//
+//   - The signal watcher of run (signals.go), ended by its context and awaited
+//     by the command.
+//   - The file watcher of run --watch (watch.go), likewise.
+//   - The end watcher of run --until-end (untilend.go), likewise.
+package main

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+)
+
+// openLog makes the logger that the flags ask for, on stderr.
+func (a *app) openLog() error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.global.logLevel)); err != nil {
+		return misuse("--log-level %q: it is debug, info, warn or error", a.global.logLevel)
+	}
+	terminal := isTerminal(a.stderr)
+	text := terminal
+	switch a.global.logFormat {
+	case "auto":
+	case "text":
+		text = true
+	case "json":
+		text = false
+	default:
+		return misuse("--log-format %q: it is auto, text or json", a.global.logFormat)
+	}
+	color := terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	switch a.global.color {
+	case "auto":
+	case "always":
+		color = true
+	case "never":
+		color = false
+	default:
+		return misuse("--color %q: it is auto, always or never", a.global.color)
+	}
+	if text {
+		a.log = slog.New(columns{Handler: tint.NewHandler(a.stderr, &tint.Options{
+			Level: level, NoColor: !color, TimeFormat: "15:04:05.000", ReplaceAttr: withoutTime(level),
+		})})
+	} else {
+		a.log = slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+	}
+	return nil
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// columnWidth holds the longest event name of ours.
+const columnWidth = 10
+
+// withoutTime leaves the time out of lines for people, who are there when they
+// come; at the debug level they want to see how long things took.
+func withoutTime(level slog.Level) func([]string, slog.Attr) slog.Attr {
+	if level < slog.LevelInfo {
+		return nil
+	}
+	return func(groups []string, attr slog.Attr) slog.Attr {
+		if len(groups) == 0 && attr.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return attr
+	}
+}
+
+// columns shows the attribute "event" as a column before the message.
+type columns struct {
+	slog.Handler
+	// event is that of With, for records that have none of their own.
+	event string
+}
+
+// Handle implements slog.Handler.
+func (c columns) Handle(ctx context.Context, r slog.Record) error {
+	event := c.event
+	out := slog.NewRecord(r.Time, r.Level, "", r.PC)
+	r.Attrs(func(attr slog.Attr) bool {
+		if attr.Key == "event" {
+			event = attr.Value.String()
+		} else {
+			out.AddAttrs(attr)
+		}
+		return true
+	})
+	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + r.Message
+	return c.Handler.Handle(ctx, out)
+}
+
+// WithAttrs implements slog.Handler.
+func (c columns) WithAttrs(attrs []slog.Attr) slog.Handler {
+	rest := make([]slog.Attr, 0, len(attrs))
+	for _, attr := range attrs {
+		if attr.Key == "event" {
+			c.event = attr.Value.String()
+			continue
+		}
+		rest = append(rest, attr)
+	}
+	c.Handler = c.Handler.WithAttrs(rest)
+	return c
+}
+
+// WithGroup implements slog.Handler.
+func (c columns) WithGroup(name string) slog.Handler {
+	c.Handler = c.Handler.WithGroup(name)
+	return c
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testLimit bounds every wait of a test for a program.
+const testLimit = 60 * time.Second
+
+// program is the real binary, running.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	exited chan struct{}
+
+	mu    sync.Mutex
+	lines []string // of stderr
+	more  chan struct{}
+	done  bool
+}
+
+// programOptions are what differs between tests.
+type programOptions struct {
+	dir   string
+	env   []string
+	stdin string
+}
+
+// startProgram runs the binary. Whatever is left of it at the end is killed.
+func startProgram(t *testing.T, o programOptions, args ...string) *program {
+	t.Helper()
+	p := &program{t: t, exited: make(chan struct{}), more: make(chan struct{})}
+	p.cmd = exec.Command(binary, args...)
+	p.cmd.Dir = o.dir
+	p.cmd.Env = append(cleanEnvironment(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"))
+	p.cmd.Env = append(p.cmd.Env, o.env...)
+	p.cmd.Stdin = strings.NewReader(o.stdin)
+	p.cmd.Stdout = &p.stdout
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // ends with the program; awaited through exited
+		defer close(p.exited)
+		p.read(bufio.NewReader(stderr))
+		_ = p.cmd.Wait() // the exit code is what tests look at
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Logf("ankka-flow %s wrote to stderr:\n%s", strings.Join(args, " "), tail([]byte(p.stderr()), 6000))
+		}
+	})
+	return p
+}
+
+// cleanEnvironment is ours without settings of the program under test.
+func cleanEnvironment() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "FLOW_") && !strings.HasPrefix(e, "ANKKA_FLOW_") {
+			env = append(env, e)
+		}
+	}
+	return env
+}
+
+func (p *program) read(r *bufio.Reader) {
+	for {
+		line, err := r.ReadString('\n')
+		p.mu.Lock()
+		if line != "" {
+			p.lines = append(p.lines, strings.TrimSuffix(line, "\n"))
+		}
+		p.done = p.done || err != nil
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *program) stderr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// await waits for a line of stderr that matches, and returns its groups.
+func (p *program) await(pattern string) []string {
+	p.t.Helper()
+	return p.awaitFrom(0, pattern)
+}
+
+// awaitFrom looks at the lines from number from on.
+func (p *program) awaitFrom(from int, pattern string) []string {
+	p.t.Helper()
+	re := regexp.MustCompile(pattern)
+	limit := time.NewTimer(testLimit)
+	defer limit.Stop()
+	for {
+		p.mu.Lock()
+		lines, more, done := p.lines[min(from, len(p.lines)):], p.more, p.done
+		p.mu.Unlock()
+		for _, line := range lines {
+			if m := re.FindStringSubmatch(line); m != nil {
+				return m
+			}
+		}
+		if done {
+			p.t.Fatalf("the program ended without a line that matches %q", pattern)
+		}
+		select {
+		case <-more:
+		case <-limit.C:
+			p.t.Fatalf("no line that matches %q within %v", pattern, testLimit)
+		}
+	}
+}
+
+// count is how many lines of stderr there are so far.
+func (p *program) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.lines)
+}
+
+func (p *program) interrupt() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// wait returns the exit code; a signal is 128 + n.
+func (p *program) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(testLimit):
+		p.t.Fatalf("the program did not end within %v", testLimit)
+	}
+	state := p.cmd.ProcessState
+	if s, ok := state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return state.ExitCode()
+}
+
+// runProgram runs the binary to its end.
+func runProgram(t *testing.T, o programOptions, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	p := startProgram(t, o, args...)
+	code = p.wait()
+	return code, p.stdout.String(), p.stderr()
+}
+
+// exampleDir is a directory with a copy of the examples.
+func exampleDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS(filepath.Join(repository, "examples"))); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	return dir
+}

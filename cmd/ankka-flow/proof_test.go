@@ -1,0 +1,598 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	proofRecords      = 100_000
+	proofKeys         = 500
+	proofPartitions   = 3
+	proofProcessKills = 30
+	proofOwnKills     = 10
+	proofLimit        = 5 * time.Minute
+)
+
+// proofModes are the three streamlets; each reads the whole input as a group
+// of its own.
+var proofModes = []string{"forward", "fan", "drop"}
+
+// TestProof is the whole promise at once: through kill -9 of the process and
+// of the supervisor nothing is lost, nothing is skipped, no key is reordered
+// and no offset is committed before its outputs are in the log. The outcome is
+// read with franz-go and from the requests that the broker got.
+func TestProof(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if given := os.Getenv("PROOF_SEED"); given != "" {
+		n, err := strconv.ParseUint(given, 10, 64)
+		if err != nil {
+			t.Fatalf("PROOF_SEED: %v", err)
+		}
+		seed = n
+	}
+	t.Logf("seed %d (PROOF_SEED=%d replays the choice of moments)", seed, seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	ctx, cancel := context.WithTimeout(context.Background(), proofLimit)
+	defer cancel()
+
+	topics := []string{"proof.in"}
+	for _, mode := range proofModes {
+		topics = append(topics, "proof-"+mode+".out", "proof-"+mode+".other")
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(proofPartitions, topics...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	watch := watchRequests(t, cluster)
+	brokers := cluster.ListenAddrs()
+	inputs := &proofInputs{}
+
+	runs := map[string]*proofRun{}
+	for _, mode := range proofModes {
+		runs[mode] = startProof(t, mode, brokers)
+	}
+	killAndFeed(ctx, t, random, brokers, inputs, runs)
+
+	awaitCommitted(ctx, t, brokers, runs)
+	for _, mode := range proofModes {
+		runs[mode].stop(t)
+	}
+	logs := readLogs(ctx, t, brokers, topics)
+	for _, mode := range proofModes {
+		checkOutputs(t, mode, inputs, logs)
+	}
+	checkCommits(t, inputs, watch)
+	t.Logf("%d records, %d kills of a process, %d of a supervisor, %d commits seen", proofRecords, proofProcessKills, proofOwnKills, len(watch.commits))
+}
+
+// proofInput is one input record as it was written.
+type proofInput struct {
+	number    int
+	partition int32
+	offset    int64
+	record    *kgo.Record
+}
+
+type proofInputs struct {
+	all []proofInput // by number
+}
+
+func proofRecord(number int) *kgo.Record {
+	r := &kgo.Record{
+		Topic: "proof.in",
+		Key:   []byte("key-" + strconv.Itoa(number%proofKeys)),
+		Value: []byte(fmt.Sprintf(`{"number":%d,"pad":"%032d"}`, number, number)),
+		Headers: []kgo.RecordHeader{
+			{Key: "n", Value: []byte(strconv.Itoa(number))},
+			{Key: "n", Value: nil},
+			{Key: "\xff", Value: []byte{}},
+		},
+	}
+	switch {
+	case number%97 == 0:
+		r.Value = nil
+	case number%89 == 0:
+		r.Value = []byte{}
+	}
+	return r
+}
+
+// killAndFeed writes the input in as many parts as there are kills, and after
+// each part kills something at a random moment.
+func killAndFeed(ctx context.Context, t *testing.T, random *rand.Rand, brokers []string, inputs *proofInputs, runs map[string]*proofRun) {
+	t.Helper()
+	writer, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	victims := make([]bool, 0, proofProcessKills+proofOwnKills) // true: the supervisor
+	for range proofProcessKills {
+		victims = append(victims, false)
+	}
+	for range proofOwnKills {
+		victims = append(victims, true)
+	}
+	random.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
+	for i, own := range victims {
+		from, to := i*proofRecords/len(victims), (i+1)*proofRecords/len(victims)
+		var records []*kgo.Record
+		for n := from; n < to; n++ {
+			records = append(records, proofRecord(n))
+		}
+		results := writer.ProduceSync(ctx, records...)
+		if err := results.FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		for j, r := range records {
+			inputs.all = append(inputs.all, proofInput{number: from + j, partition: r.Partition, offset: r.Offset, record: r})
+		}
+		run := runs[proofModes[random.IntN(len(proofModes))]]
+		pid := run.process(ctx, t)
+		// The moment is what is random here; nothing is waited for.
+		moment := time.NewTimer(time.Duration(random.IntN(250)) * time.Millisecond)
+		<-moment.C
+		if own {
+			run.killSelf(ctx, t)
+			continue
+		}
+		run.killProcess(pid)
+	}
+}
+
+// proofRun is one supervisor with its process, started again when it is killed.
+type proofRun struct {
+	mode    string
+	brokers []string
+	dir     string
+	cmd     *exec.Cmd
+	exited  chan struct{}
+	state   error
+
+	mu   sync.Mutex
+	cond *sync.Cond
+	pid  int // of the newest process; 0 once we killed it
+	log  bytes.Buffer
+}
+
+var pidLine = regexp.MustCompile(`^pid (\d+): `)
+
+func startProof(t *testing.T, mode string, brokers []string) *proofRun {
+	t.Helper()
+	r := &proofRun{mode: mode, brokers: brokers, dir: t.TempDir()}
+	r.cond = sync.NewCond(&r.mu)
+	r.start(t)
+	t.Cleanup(func() {
+		if r.cmd.Process != nil {
+			_ = r.cmd.Process.Kill()
+			<-r.exited
+		}
+		if t.Failed() {
+			t.Logf("the log of %s:\n%s", mode, tail(r.log.Bytes(), 6000))
+		}
+	})
+	return r
+}
+
+func tail(b []byte, n int) []byte {
+	if len(b) > n {
+		b = b[len(b)-n:]
+	}
+	return b
+}
+
+func (r *proofRun) start(t *testing.T) {
+	t.Helper()
+	script, err := filepath.Abs("testdata/proof_streamlet.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd = exec.Command(binary, "run", "-b", r.brokers[0], "--log-format", "json", "--topic", "in=proof.in", "--", "python3", script, r.mode)
+	r.cmd.Dir = r.dir
+	r.cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"), "FLOW_SESSION_TIMEOUT=6s")
+	out, err := r.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	r.exited = exited
+	cmd := r.cmd
+	go func() { // ends with the supervisor; awaited through exited
+		defer close(exited)
+		r.read(out)
+		r.state = cmd.Wait()
+	}()
+}
+
+func (r *proofRun) read(out io.Reader) {
+	decoder := json.NewDecoder(out)
+	for {
+		var line struct{ Msg, Event string }
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return
+		}
+		_ = json.Unmarshal(raw, &line) // what is no log line has no event
+		r.mu.Lock()
+		r.log.Write(append(raw, '\n'))
+		if m := pidLine.FindStringSubmatch(line.Msg); line.Event == "process" && m != nil {
+			r.pid, _ = strconv.Atoi(m[1])
+			r.cond.Broadcast()
+		}
+		r.mu.Unlock()
+	}
+}
+
+// process waits for a process that we have not killed yet.
+func (r *proofRun) process(ctx context.Context, t *testing.T) int {
+	t.Helper()
+	stop := context.AfterFunc(ctx, r.cond.Broadcast)
+	defer stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.pid == 0 {
+		if ctx.Err() != nil {
+			t.Fatalf("%s: no process within the test's time", r.mode)
+		}
+		r.cond.Wait()
+	}
+	return r.pid
+}
+
+func (r *proofRun) killProcess(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have gone by itself
+	if r.pid == pid {
+		r.pid = 0
+	}
+}
+
+func (r *proofRun) killSelf(ctx context.Context, t *testing.T) {
+	t.Helper()
+	_ = r.cmd.Process.Kill()
+	select {
+	case <-r.exited:
+	case <-ctx.Done():
+		t.Fatalf("%s: the killed supervisor is still there", r.mode)
+	}
+	r.mu.Lock()
+	r.pid = 0
+	r.mu.Unlock()
+	r.start(t)
+}
+
+func (r *proofRun) stop(t *testing.T) {
+	t.Helper()
+	_ = r.cmd.Process.Signal(syscall.SIGTERM)
+	<-r.exited
+	if r.state != nil {
+		t.Errorf("%s: after SIGTERM: %v, want exit 0", r.mode, r.state)
+	}
+}
+
+// awaitCommitted waits until every group has committed the ends of the input.
+func awaitCommitted(ctx context.Context, t *testing.T, brokers []string, runs map[string]*proofRun) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	ends, err := admin.ListEndOffsets(ctx, "proof.in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for _, run := range runs {
+		for !committedTo(ctx, t, admin, "proof-"+run.mode+".proof-"+run.mode+".in", ends) {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				t.Fatalf("%s: not everything is committed within the test's time", run.mode)
+			}
+		}
+	}
+}
+
+func committedTo(ctx context.Context, t *testing.T, admin *kadm.Client, group string, ends kadm.ListedOffsets) bool {
+	t.Helper()
+	committed, err := admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return false
+	}
+	done := true
+	ends.Each(func(end kadm.ListedOffset) {
+		at, ok := committed.Lookup(end.Topic, end.Partition)
+		if !ok || at.At < end.Offset {
+			done = false
+		}
+		if ok && at.At > end.Offset {
+			t.Errorf("%s: partition %d is committed at %d, behind the end %d", group, end.Partition, at.At, end.Offset)
+		}
+	})
+	return done
+}
+
+// proofLogs is every output topic, by topic and partition, in log order.
+type proofLogs map[string]map[int32][]*kgo.Record
+
+func readLogs(ctx context.Context, t *testing.T, brokers, topics []string) proofLogs {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListEndOffsets(ctx, topics...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left int64
+	ends.Each(func(end kadm.ListedOffset) { left += end.Offset })
+	logs := proofLogs{}
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if logs[r.Topic] == nil {
+				logs[r.Topic] = map[int32][]*kgo.Record{}
+			}
+			logs[r.Topic][r.Partition] = append(logs[r.Topic][r.Partition], r)
+			left--
+		})
+	}
+	return logs
+}
+
+// expected is what a mode writes to a topic for an input, nil for nothing.
+func expected(mode, topic string, in *kgo.Record, number int) *kgo.Record {
+	other := topic == "proof-"+mode+".other"
+	switch {
+	case mode == "drop" && number%3 != 0, other && mode != "fan":
+		return nil
+	case other:
+		return &kgo.Record{Key: in.Key, Value: append(slices.Clone(in.Value), "|copy"...), Headers: in.Headers}
+	}
+	return in
+}
+
+// numberOf is the number in a record's first header.
+func numberOf(t *testing.T, r *kgo.Record) int {
+	t.Helper()
+	if len(r.Headers) == 0 {
+		t.Fatalf("%s/%d@%d: no headers", r.Topic, r.Partition, r.Offset)
+	}
+	n, err := strconv.Atoi(string(r.Headers[0].Value))
+	if err != nil {
+		t.Fatalf("%s/%d@%d: %v", r.Topic, r.Partition, r.Offset, err)
+	}
+	return n
+}
+
+// checkOutputs: everything is there, byte for byte, on the partition of its
+// key, and per key each record follows the one before it or goes back to one
+// that was there already (a redelivery from a commit), never ahead.
+func checkOutputs(t *testing.T, mode string, inputs *proofInputs, logs proofLogs) {
+	t.Helper()
+	for _, topic := range []string{"proof-" + mode + ".out", "proof-" + mode + ".other"} {
+		want := map[string][]int{} // key to the numbers that are due, in order
+		for _, in := range inputs.all {
+			if expected(mode, topic, in.record, in.number) != nil {
+				want[string(in.record.Key)] = append(want[string(in.record.Key)], in.number)
+			}
+		}
+		place := map[string]map[int]int{} // key to number to its place in want
+		for key, numbers := range want {
+			place[key] = map[int]int{}
+			for i, n := range numbers {
+				place[key][n] = i
+			}
+		}
+		seen := map[string]int{} // key to how many of want are there
+		last := map[string]int{} // key to the place of the newest
+		written := 0
+		for _, log := range logs[topic] {
+			for _, r := range log {
+				written++
+				key, number := string(r.Key), numberOf(t, r)
+				i, due := place[key][number]
+				if !due {
+					t.Fatalf("%s/%d@%d: number %d was not due there", topic, r.Partition, r.Offset, number)
+				}
+				in := inputs.all[number]
+				compareRecord(t, topic, r, expected(mode, topic, in.record, number), in.partition)
+				previous, any := last[key]
+				if !any {
+					previous = -1
+				}
+				if i > previous+1 {
+					t.Fatalf("%s/%d@%d: key %s: number %d came where %d was due", topic, r.Partition, r.Offset, key, number, want[key][previous+1])
+				}
+				last[key] = i
+				seen[key] = max(seen[key], i+1)
+			}
+		}
+		due := 0
+		for key, numbers := range want {
+			due += len(numbers)
+			if seen[key] != len(numbers) {
+				t.Errorf("%s: key %s: %d of %d are there; number %d is lost", topic, key, seen[key], len(numbers), numbers[seen[key]])
+			}
+		}
+		t.Logf("%s: %d due, %d written", topic, due, written)
+	}
+}
+
+func compareRecord(t *testing.T, topic string, got, want *kgo.Record, partition int32) {
+	t.Helper()
+	same := sameBytes(got.Key, want.Key) && sameBytes(got.Value, want.Value) && len(got.Headers) == len(want.Headers)
+	for i := 0; same && i < len(want.Headers); i++ {
+		same = got.Headers[i].Key == want.Headers[i].Key && sameBytes(got.Headers[i].Value, want.Headers[i].Value)
+	}
+	if !same {
+		t.Fatalf("%s/%d@%d:\n got %q %q %q\nwant %q %q %q", topic, got.Partition, got.Offset, got.Key, got.Value, got.Headers, want.Key, want.Value, want.Headers)
+	}
+	if got.Partition != partition {
+		t.Fatalf("%s/%d@%d: its key belongs on partition %d", topic, got.Partition, got.Offset, partition)
+	}
+}
+
+// sameBytes tells null from empty.
+func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+// seenCommit is an OffsetCommit of one partition, with its place among all
+// requests that the broker got.
+type seenCommit struct {
+	order     int
+	mode      string
+	partition int32
+	offset    int64
+}
+
+// requestWatch is what the broker was asked, in order.
+type requestWatch struct {
+	mu      sync.Mutex
+	order   int
+	written map[string]map[int]int // topic to number to the order of its first produce
+	commits []seenCommit
+}
+
+func watchRequests(t *testing.T, cluster *kfake.Cluster) *requestWatch {
+	t.Helper()
+	w := &requestWatch{written: map[string]map[int]int{}}
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		w.produce(t, req.(*kmsg.ProduceRequest))
+		return nil, nil, false
+	})
+	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		w.commit(req.(*kmsg.OffsetCommitRequest))
+		return nil, nil, false
+	})
+	return w
+}
+
+func (w *requestWatch) produce(t *testing.T, req *kmsg.ProduceRequest) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.order++
+	for _, topic := range req.Topics {
+		if topic.Topic == "proof.in" {
+			continue
+		}
+		if w.written[topic.Topic] == nil {
+			w.written[topic.Topic] = map[int]int{}
+		}
+		for _, partition := range topic.Partitions {
+			var batch kmsg.RecordBatch
+			if err := batch.ReadFrom(partition.Records); err != nil {
+				t.Errorf("a produce to %s that franz-go cannot read: %v", topic.Topic, err)
+				continue
+			}
+			records, err := kfake.BatchRecords(batch)
+			if err != nil {
+				t.Errorf("a produce to %s that franz-go cannot read: %v", topic.Topic, err)
+				continue
+			}
+			for _, r := range records {
+				n, err := strconv.Atoi(string(r.Headers[0].Value))
+				if err != nil {
+					t.Errorf("a produce to %s without a number: %v", topic.Topic, err)
+					continue
+				}
+				if _, ok := w.written[topic.Topic][n]; !ok {
+					w.written[topic.Topic][n] = w.order
+				}
+			}
+		}
+	}
+}
+
+func (w *requestWatch) commit(req *kmsg.OffsetCommitRequest) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.order++
+	for _, mode := range proofModes {
+		if req.Group != "proof-"+mode+".proof-"+mode+".in" {
+			continue
+		}
+		for _, topic := range req.Topics {
+			for _, p := range topic.Partitions {
+				w.commits = append(w.commits, seenCommit{order: w.order, mode: mode, partition: p.Partition, offset: p.Offset})
+			}
+		}
+	}
+}
+
+// checkCommits: when a commit was sent, everything that is due for the offsets
+// before it had been sent to the broker; that it is in the log is what
+// checkOutputs sees, and that it was confirmed follows from both, because a
+// commit is never followed by a redelivery of what is before it. And no commit
+// goes back.
+func checkCommits(t *testing.T, inputs *proofInputs, w *requestWatch) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.commits) == 0 {
+		t.Fatal("no commit was seen")
+	}
+	byOffset := make([][]proofInput, proofPartitions)
+	for _, in := range inputs.all {
+		byOffset[in.partition] = append(byOffset[in.partition], in)
+	}
+	for p := range byOffset {
+		slices.SortFunc(byOffset[p], func(a, b proofInput) int { return int(a.offset - b.offset) })
+	}
+	type owner struct {
+		mode      string
+		partition int32
+	}
+	checked := map[owner]int64{}
+	for _, c := range w.commits {
+		o := owner{c.mode, c.partition}
+		if c.offset < checked[o] {
+			t.Errorf("%s: partition %d: a commit of %d after one of %d", c.mode, c.partition, c.offset, checked[o])
+		}
+		for ; checked[o] < c.offset; checked[o]++ {
+			in := byOffset[c.partition][checked[o]]
+			for _, topic := range []string{"proof-" + c.mode + ".out", "proof-" + c.mode + ".other"} {
+				if expected(c.mode, topic, in.record, in.number) == nil {
+					continue
+				}
+				if at, ok := w.written[topic][in.number]; !ok || at > c.order {
+					t.Fatalf("%s: offset %d of partition %d was committed before %s got its output", c.mode, c.offset, c.partition, topic)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"ankka-flow/delivery"
+	"ankka-flow/delivery/driver"
+	"ankka-flow/supervisor"
+	"ankka-flow/wire"
+)
+
+// runFlags is what `run` is told.
+type runFlags struct {
+	pipeline      string
+	topics        []string
+	params        []string
+	inputs        []string
+	descriptor    string
+	brokerData    string
+	trace         string
+	watch         bool
+	watchPaths    []string
+	embedded      bool
+	untilEnd      bool
+	exitOnFailure bool
+}
+
+func newRun(a *app) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [flags] -- COMMAND [ARGUMENT ...]",
+		Short: "Run a streamlet",
+		Long: `run launches the command as a child process and speaks the protocol with it over
+stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-flow/broker.`,
+		Example: `  ankka-flow run -- python3 streamlet.py
+  ankka-flow run --watch --input in=records.jsonl -- python3 streamlet.py
+  ankka-flow run -b kafka:9092 --topic in=orders -- ./streamlet`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), &f, args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // the first word that is no flag begins the command
+	flags.StringVar(&f.pipeline, "pipeline", "", "name of the pipeline (default: the streamlet's)")
+	flags.StringArrayVar(&f.topics, "topic", nil, "topic of a port, PORT=TOPIC (default: PIPELINE.PORT); may be given several times")
+	flags.StringArrayVar(&f.params, "param", nil, "parameter of the streamlet, KEY=VALUE; may be given several times")
+	flags.StringArrayVar(&f.inputs, "input", nil, "file of records as JSON lines for an inlet, INLET=FILE, written when its topic is empty; may be given several times")
+	flags.StringVar(&f.descriptor, "descriptor", "", "deployed descriptor that the process must match")
+	flags.BoolVar(&f.embedded, "embedded", false, "use the embedded broker also where it is not chosen by itself")
+	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "start the process again when its files change")
+	flags.StringArrayVar(&f.watchPaths, "watch-path", nil, "file or folder to watch (default: the folders of the files that the command names); may be given several times")
+	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when everything that the inlets held at the start is committed")
+	flags.BoolVar(&f.exitOnFailure, "exit-on-failure", false, "end at the first failure instead of starting again")
+	flags.StringVar(&f.trace, "trace", "", "file that gets every frame as a JSON line, with sizes in place of values")
+	return cmd
+}
+
+// run puts a run together and waits for its end.
+func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
+	settings, err := f.settings(args)
+	if err != nil {
+		return err
+	}
+	timing, err := timingFromEnvironment(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stops, reloads := make(chan string), make(chan string)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer cancel()
+	watchSignals(ctx, cancel, &watchers, stops, a.log)
+
+	broker, err := a.openRunBroker(ctx, f, settings, timing)
+	if err != nil {
+		return err
+	}
+	defer broker.close()
+	tracer, err := openTrace(f.trace)
+	if err != nil {
+		return err
+	}
+	defer tracer.close()
+
+	cfg := driver.Config{
+		Core: timing.core(f), Declared: settings.declared, Broker: broker,
+		Command: strings.Join(args, " "), Supervisor: supervisorName(), Logger: a.log,
+		Stops: stops, Reloads: reloads,
+	}
+	output := newProcessOutput(a, args)
+	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
+	if f.watch {
+		cfg.ReadyText = ", watching " + strings.Join(settings.watch.paths, ", ")
+	}
+	env := supervisor.Environment(os.Environ(), nil)
+	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
+		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, supervisor.Options{
+			Stderr: output.line, Trace: tracer.frame, Release: release, ProcessTimeout: timing.process,
+		})
+		if err != nil {
+			return nil, err // not p: a nil *Process would be a Process that is not nil
+		}
+		return p, nil
+	}
+	d, err := driver.New(cfg)
+	if err != nil {
+		return err
+	}
+	if f.watch {
+		watchFiles(ctx, &watchers, reloads, settings.watch, a.log)
+	}
+	if f.untilEnd {
+		broker.untilEnd(ctx, &watchers, stops)
+	}
+	result := d.Run(ctx)
+	if result.Code == 0 {
+		a.log.Info(orElse(result.Reason, "everything is committed"), "event", "stopped")
+		return nil
+	}
+	return &exitError{code: result.Code, err: errors.New(orElse(result.Reason, "failed"))}
+}
+
+// runSettings is what the flags of run come to.
+type runSettings struct {
+	declared driver.Declared
+	// inputs are the parsed files of --input, by inlet.
+	inputs map[string]*inputFile
+	watch  watched
+}
+
+// settings reads the flags and everything they name. Every problem is in the
+// error.
+func (f *runFlags) settings(args []string) (*runSettings, error) {
+	var problems []error
+	if len(args) == 0 {
+		problems = append(problems, errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py"))
+	}
+	s := &runSettings{inputs: map[string]*inputFile{}}
+	s.declared.Pipeline = f.pipeline
+	s.declared.Topics = pairs("--topic", "PORT=TOPIC", f.topics, &problems)
+	s.declared.Params = pairs("--param", "KEY=VALUE", f.params, &problems)
+	s.declared.Inputs = pairs("--input", "INLET=FILE", f.inputs, &problems)
+	for _, g := range sortedKeys(s.declared.Topics) {
+		if err := checkTopicName(s.declared.Topics[g]); err != nil {
+			problems = append(problems, fmt.Errorf("--topic %s: %w", g, err))
+		}
+	}
+	for _, inlet := range sortedKeys(s.declared.Inputs) {
+		file, err := readInput(s.declared.Inputs[inlet])
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--input %s: %w", inlet, err))
+		}
+		s.inputs[inlet] = file
+	}
+	if f.descriptor != "" {
+		deployed, err := readDescriptor(f.descriptor)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--descriptor: %w", err))
+		}
+		s.declared.Deployed = deployed
+	}
+	if f.watch {
+		watch, err := watchedPaths(f.watchPaths, args)
+		if err != nil {
+			problems = append(problems, err)
+		}
+		s.watch = watch
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, misuse("%w", err)
+	}
+	return s, nil
+}
+
+// pairs reads NAME=VALUE flags.
+func pairs(flag, form string, given []string, problems *[]error) map[string]string {
+	out := map[string]string{}
+	for _, g := range given {
+		name, value, ok := strings.Cut(g, "=")
+		switch _, twice := out[name]; {
+		case !ok || name == "" || value == "" && flag != "--param":
+			*problems = append(*problems, fmt.Errorf("%s %q: it has the form %s", flag, g, form))
+		case twice:
+			*problems = append(*problems, fmt.Errorf("%s %s is given twice", flag, name))
+		default:
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func readDescriptor(path string) (*wire.Descriptor, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := wire.ParseDescriptorJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d, nil
+}
+
+func orElse(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+func supervisorName() string {
+	version, _ := buildVersion()
+	return "ankka-flow " + version
+}
+
+// core is the core's configuration.
+func (t *timing) core(f *runFlags) delivery.Config {
+	budget := supervisor.NewStopBudget(t.stop)
+	return delivery.Config{
+		ReconnectMax: t.reconnectMax, DiscoveryTimeout: t.discovery, ProcessTimeout: t.process, BatchTimeout: t.batch,
+		ExitOnFailure: f.exitOnFailure, Watch: f.watch,
+		Stop: delivery.StopBudget{
+			Process: budget.Process, Writes: budget.Commit, Terminate: budget.Terminate, Kill: budget.Kill, Exit: budget.Exit,
+		},
+	}
+}

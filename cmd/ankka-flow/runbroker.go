@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"ankka-flow/delivery"
+	"ankka-flow/delivery/devbroker"
+	"ankka-flow/delivery/driver"
+	"ankka-flow/delivery/kafka"
+)
+
+// runBroker is the broker of a run, as the driver sees it: driver.Broker.
+type runBroker struct {
+	client *kafka.Client
+	log    *slog.Logger
+	timing *timing
+	inputs map[string]*inputFile
+	// own is the embedded broker that this process started; nil where another
+	// one is used.
+	own *devbroker.Broker
+	// embedded: topics may be made, and sessions are short.
+	embedded bool
+	// held keeps the name of this supervisor among those of the directory.
+	held *heldName
+
+	// wantEnds: --until-end was given.
+	wantEnds bool
+	mu       sync.Mutex
+	targets  map[string]map[int32]int64 // inlet to end offsets, once prepared
+	plan     *driver.Plan
+	ends     chan struct{} // closed when targets are known
+}
+
+// openRunBroker finds or starts the broker of a run.
+func (a *app) openRunBroker(ctx context.Context, f *runFlags, s *runSettings, t *timing) (*runBroker, error) {
+	b := &runBroker{log: a.log, timing: t, inputs: s.inputs, wantEnds: f.untilEnd, ends: make(chan struct{})}
+	brokers := a.global.brokers
+	if len(brokers) == 0 || f.embedded {
+		if len(brokers) > 0 {
+			return nil, misuse("--embedded and --brokers name two brokers; give one")
+		}
+		address, own, err := a.embeddedBroker(ctx, f.brokerData, f.embedded)
+		if err != nil {
+			return nil, err
+		}
+		b.own, b.embedded, brokers = own, true, []string{address}
+	}
+	client, err := kafka.NewClient(kafka.Config{Brokers: brokers, ClientID: "ankka-flow", Logger: a.log.With("event", "kafka")})
+	if err != nil {
+		b.close()
+		return nil, misuse("%w", err)
+	}
+	b.client = client
+	return b, nil
+}
+
+// embeddedBroker is the address of the directory's embedded broker, started where
+// none runs yet.
+func (a *app) embeddedBroker(ctx context.Context, dir string, asked bool) (string, *devbroker.Broker, error) {
+	if !asked {
+		if why := container(); why != "" {
+			return "", nil, misuse("no broker is named, and %s, where an embedded one would lose data: name yours with --brokers (FLOW_BROKERS), or ask for it with --embedded", why)
+		}
+	}
+	own, err := devbroker.Open(devbroker.Config{Dir: dir, AnyPort: true})
+	var inUse *devbroker.InUseError
+	if errors.As(err, &inUse) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		address, ok := devbroker.Find(ctx, dir)
+		if !ok {
+			return "", nil, fmt.Errorf("another embedded broker holds %s but does not say where it is: %w", dir, err)
+		}
+		a.log.Info(fmt.Sprintf("the embedded one of another command, at %s", address), "event", "broker")
+		return address, nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	a.log.Info(fmt.Sprintf("embedded at %s, kept in %s, development only", own.Address(), dir), "event", "broker")
+	return own.Address(), own, nil
+}
+
+// container says why this looks like a place for a real broker, or "".
+func container() string {
+	switch {
+	case os.Getpid() == 1:
+		return "this is process 1 of a container"
+	case os.Getenv("KUBERNETES_SERVICE_HOST") != "":
+		return "this runs in Kubernetes"
+	}
+	return ""
+}
+
+func (b *runBroker) close() {
+	if b.client != nil {
+		b.client.Close()
+	}
+	if b.own != nil {
+		b.own.Close()
+	}
+	b.held.release()
+}
+
+// Prepare implements driver.Broker.
+func (b *runBroker) Prepare(ctx context.Context, plan *driver.Plan) error {
+	if b.held == nil && container() == "" {
+		held, err := holdName(filepath.Join(".ankka-flow", "run"), plan.Streamlet)
+		if err != nil {
+			b.log.Warn(fmt.Sprintf("%v; a start after kill -9 will wait for the session timeout", err), "event", "state")
+		}
+		b.held = held
+	}
+	steps := []func(context.Context, *driver.Plan) error{b.makeTopics, b.fill}
+	if b.wantEnds {
+		steps = append(steps, b.noteEnds)
+	}
+	for _, step := range steps {
+		if err := b.persist(ctx, func(ctx context.Context) error { return step(ctx, plan) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// persist tries a step until it succeeds, ctx ends, or it fails for good. A
+// broker that is away is said at once and tried for ever.
+func (b *runBroker) persist(ctx context.Context, step func(context.Context) error) error {
+	said := ""
+	for wait := 500 * time.Millisecond; ; wait = min(2*wait, b.timing.reconnectMax) {
+		attempt, cancel := context.WithTimeout(ctx, 30*time.Second)
+		err := step(attempt)
+		cancel()
+		var final *finalError
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &final):
+			return final
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if text := err.Error(); text != said {
+			said = text
+			b.log.Error(text+"; trying again", "event", "broker")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// finalError is one that trying again does not mend.
+type finalError struct{ error }
+
+func (e *finalError) Unwrap() error { return e.error }
+
+// makeTopics makes the missing topics of an embedded broker. Elsewhere it only
+// says which are missing: a topic of a real cluster is not made by its reader.
+func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
+	var names []string
+	for _, in := range plan.Inlets {
+		names = append(names, in.Topic)
+	}
+	for _, out := range plan.Outlets {
+		names = append(names, out.Topic)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	topics, err := b.client.Topics(ctx, names...)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	var wanted []kafka.NewTopic
+	for _, name := range names {
+		if topics[name].Err != nil {
+			missing = append(missing, name)
+			wanted = append(wanted, kafka.NewTopic{Name: name, Partitions: devbroker.DefaultPartitions, Replicas: 1})
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	if !b.embedded {
+		for _, name := range missing {
+			b.log.Warn(topics[name].Err.Error()+"; it is waited for", "event", "topics")
+		}
+		return nil
+	}
+	if err := b.client.CreateTopics(ctx, wanted); err != nil {
+		return err
+	}
+	b.log.Info(fmt.Sprintf("created %s (%d partitions)", strings.Join(missing, ", "), devbroker.DefaultPartitions), "event", "topics")
+	return nil
+}
+
+// fill writes the files of --input into topics that are empty.
+func (b *runBroker) fill(ctx context.Context, plan *driver.Plan) error {
+	for _, in := range plan.Inlets {
+		file := b.inputs[in.Port]
+		if file == nil || len(file.lines) == 0 {
+			continue
+		}
+		empty, err := b.isEmpty(ctx, in.Topic)
+		if err != nil {
+			return err
+		}
+		if !empty {
+			b.log.Debug(fmt.Sprintf("%s holds records; %s is not written to it again", in.Topic, file.path), "event", "input")
+			continue
+		}
+		if err := writeLines(ctx, b.client, in.Topic, file.lines); err != nil {
+			// Part of it may have been written: a second try would write that
+			// twice, or find the topic filled and leave the rest out.
+			return &finalError{fmt.Errorf("writing %s to %s: %w", file.path, in.Topic, err)}
+		}
+		b.log.Info(fmt.Sprintf("%d records of %s written to %s", len(file.lines), file.path, in.Topic), "event", "input")
+	}
+	return nil
+}
+
+// isEmpty: no record was ever written, or none is left.
+func (b *runBroker) isEmpty(ctx context.Context, topic string) (bool, error) {
+	starts, err := b.client.ListOffsets(ctx, topic, kafka.Earliest)
+	if err != nil {
+		return false, err
+	}
+	ends, err := b.client.ListOffsets(ctx, topic, kafka.Latest)
+	if err != nil {
+		return false, err
+	}
+	for partition, end := range ends {
+		if end > starts[partition] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Consume implements driver.Broker.
+func (b *runBroker) Consume(in driver.PlannedInlet, sink func(delivery.Event)) driver.Inlet {
+	session := b.timing.session
+	if session == 0 && b.embedded {
+		session = devbroker.MinSession
+	}
+	return b.client.Consume(kafka.Inlet{
+		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: in.ClientID,
+		InstanceID: b.held.instance(), SessionTimeout: session,
+	}, sink)
+}
+
+// Produce implements driver.Broker.
+func (b *runBroker) Produce(sink func(delivery.Event)) driver.Producer {
+	return b.client.Produce(kafka.ProducerConfig{WriteTimeout: b.timing.write}, sink)
+}

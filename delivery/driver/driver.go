@@ -1,0 +1,315 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ankka-flow/delivery"
+	"ankka-flow/supervisor"
+	"ankka-flow/wire"
+)
+
+// Config is what a run needs.
+type Config struct {
+	Core     delivery.Config
+	Declared Declared
+	Broker   Broker
+	// Launch starts the process, which gives the memory of every frame back
+	// through release (supervisor.Options.Release). Its error is a
+	// *supervisor.LaunchError or counts as code 126.
+	Launch func(release func(frame []byte)) (Process, error)
+	// Command is the process's command line, for people.
+	Command string
+	// Supervisor is our name and version, told to the process.
+	Supervisor string
+	Logger     *slog.Logger
+	// Stops and Reloads carry what is asked for, with its reason.
+	Stops, Reloads <-chan string
+	// ReadyText is added to the line that says that everything runs; empty:
+	// nothing.
+	ReadyText string
+	// Planned is told of every accepted discovery; nil: nobody. It must not
+	// block.
+	Planned func(*Plan)
+	// LeaveTimeout bounds what is left to do on the broker's side once the
+	// core has said Exit; 0 means 2 s.
+	LeaveTimeout time.Duration
+}
+
+// Result is how a run ended.
+type Result struct {
+	// Code is the exit code (the table is supervisor's).
+	Code   int
+	Reason string
+}
+
+// Driver is one run.
+type Driver struct {
+	cfg   Config
+	core  *delivery.Core
+	log   *slog.Logger
+	began time.Time
+
+	events   chan arrival
+	prepared chan preparation
+	asks     chan chan Snapshot
+	done     chan struct{}
+	others   sync.WaitGroup
+
+	// What the loop alone touches.
+	queue    []delivery.Action
+	busy     bool
+	exit     *delivery.Exit
+	proc     Process
+	process  uint64 // number of proc
+	procCh   <-chan supervisor.Event
+	awaiting bool // discover was sent and spec has not come
+	plan     *Plan
+	topics   map[string]string // outlet to topic
+	ready    bool              // the plan was prepared
+	waiting  []string          // inlets to consume once it is
+	prepare  context.CancelFunc
+	producer Producer
+	inlets   map[string]*consumed
+	shelf    shelf
+	encoder  wire.BatchEncoder
+	frames   frames
+	emitted  any // the wire.Emit or wire.Forward being stepped
+	progress progress
+}
+
+// preparation is the end of a Broker.Prepare.
+type preparation struct {
+	plan *Plan
+	err  error
+}
+
+// New makes a driver that has not started. It fails on a bad Core
+// configuration.
+func New(cfg Config) (*Driver, error) {
+	if err := cfg.Core.Validate(); err != nil {
+		return nil, fmt.Errorf("configuring delivery: %w", err)
+	}
+	if cfg.LeaveTimeout == 0 {
+		cfg.LeaveTimeout = 2 * time.Second
+	}
+	return &Driver{
+		cfg: cfg, core: delivery.New(cfg.Core), log: cfg.Logger,
+		events:   make(chan arrival, 256),
+		prepared: make(chan preparation),
+		asks:     make(chan chan Snapshot),
+		done:     make(chan struct{}),
+		inlets:   map[string]*consumed{},
+		shelf:    shelf{batches: map[uint64]*batch{}},
+	}, nil
+}
+
+// Run runs until the core exits, or until ctx ends: then the process is killed
+// and nothing is waited for but what we started. It is called once.
+func (d *Driver) Run(ctx context.Context) Result {
+	d.began = time.Now()
+	d.producer = d.cfg.Broker.Produce(d.sink(nil))
+	defer d.close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for d.exit == nil {
+		select {
+		case <-ctx.Done():
+			return Result{Code: supervisor.ExitCode(supervisor.Forced, nil, nil), Reason: "forced to end"}
+		case a := <-d.events:
+			d.onBroker(a)
+		case ev, ok := <-d.procCh:
+			d.onProcess(ev, ok)
+		case p := <-d.prepared:
+			d.onPrepared(p)
+		case reason := <-d.cfg.Stops:
+			d.step(delivery.StopAsked{Reason: reason})
+		case reason := <-d.cfg.Reloads:
+			d.step(delivery.ReloadAsked{Reason: reason})
+		case ask := <-d.asks:
+			ask <- d.snapshot()
+		case <-timer.C:
+			d.step(delivery.Ticked{})
+			d.sayProgress()
+		}
+		d.arm(timer)
+	}
+	return Result{Code: d.exit.Code, Reason: d.exit.Reason}
+}
+
+// arm sets the timer to what is due next: the core's wake or the progress line.
+func (d *Driver) arm(timer *time.Timer) {
+	at, ok := d.core.Wake()
+	if line, due := d.progress.due(); due && (!ok || line < at) {
+		at, ok = line, true
+	}
+	if !ok {
+		timer.Stop()
+		return
+	}
+	timer.Reset(max(0, at-d.now()))
+}
+
+// now is the core's time: since Run began, by the monotonic clock.
+func (d *Driver) now() time.Duration { return time.Since(d.began) }
+
+// arrival is an event of the broker's side; from is nil for the producer's.
+type arrival struct {
+	ev   delivery.Event
+	from *consumed
+}
+
+// consumed is one consumption of an inlet, from its Subscribe to its Leave.
+type consumed struct {
+	Inlet
+	port string
+}
+
+// sink makes the sink of an inlet or, with nil, of the producer; it is called
+// from their goroutines.
+func (d *Driver) sink(from *consumed) func(delivery.Event) {
+	return func(ev delivery.Event) {
+		select {
+		case d.events <- arrival{ev, from}:
+		case <-d.done:
+		}
+	}
+}
+
+// onBroker steps an event of the broker's side. One of an inlet that was left
+// is dropped: the core has taken everything of it as lost.
+func (d *Driver) onBroker(a arrival) {
+	if a.from != nil && d.inlets[a.from.port] != a.from {
+		return
+	}
+	d.step(a.ev)
+	switch ev := a.ev.(type) {
+	case delivery.Written:
+		d.shelf.drop(ev.ID)
+	case delivery.Refused:
+		d.shelf.drop(ev.ID)
+	case delivery.Unsettled:
+		d.shelf.drop(ev.ID)
+	case delivery.Committed:
+		d.noticeCommit(ev)
+	}
+}
+
+// step tells the core what happened and carries out everything that follows.
+// Called while an action is carried out (Cut answers Deliver) it only adds to
+// what is to be done.
+func (d *Driver) step(ev delivery.Event) {
+	d.queue = d.core.Step(d.queue, d.now(), ev)
+	if d.busy {
+		return
+	}
+	d.busy = true
+	for i := 0; i < len(d.queue); i++ {
+		d.do(d.queue[i])
+	}
+	clear(d.queue)
+	d.queue = d.queue[:0]
+	d.busy = false
+}
+
+// do carries out one action.
+func (d *Driver) do(action delivery.Action) {
+	switch a := action.(type) {
+	case delivery.Deliver:
+		d.deliver(a)
+	case delivery.Hold:
+		d.hold(a)
+	case delivery.Drop:
+		d.shelf.drop(a.ID)
+	case delivery.Write:
+		d.write(a)
+	case delivery.RaiseEpoch:
+		d.producer.RaiseEpoch()
+	case delivery.Commit, delivery.Release, delivery.Seek, delivery.Pause, delivery.Subscribe, delivery.Leave:
+		d.onInlet(action)
+	case delivery.Note:
+		d.note(a)
+	case delivery.Exit:
+		d.exit = &a
+	default:
+		d.toProcess(action)
+	}
+}
+
+// onInlet carries out an action on an inlet's membership or fetching. One on
+// an inlet that is gone is void: the core has heard, or will, that it is lost.
+func (d *Driver) onInlet(action delivery.Action) {
+	switch a := action.(type) {
+	case delivery.Subscribe:
+		d.subscribe(a.Inlet)
+	case delivery.Leave:
+		d.leave(a.Inlet)
+	case delivery.Commit:
+		if in, ok := d.inlets[a.Inlet]; ok {
+			in.Commit(a)
+		}
+	case delivery.Release:
+		if in, ok := d.inlets[a.Inlet]; ok {
+			in.Release(a.Partitions)
+		}
+	case delivery.Seek:
+		if in, ok := d.inlets[a.TP.Inlet]; ok {
+			in.Seek(a.TP.Partition, a.Offset)
+		}
+	case delivery.Pause:
+		if in, ok := d.inlets[a.TP.Inlet]; ok {
+			in.Pause(a.TP.Partition)
+		}
+	}
+}
+
+// write hands a batch's emits to the producer.
+func (d *Driver) write(a delivery.Write) {
+	b, ok := d.shelf.batches[a.ID]
+	if !ok {
+		panic(fmt.Sprintf("driver: write of batch %d, which is not at hand", a.ID))
+	}
+	d.producer.Write(b.id, b.tp, b.outs())
+}
+
+// hold keeps the emit that is being stepped.
+func (d *Driver) hold(a delivery.Hold) {
+	b, ok := d.shelf.batches[a.ID]
+	if !ok {
+		panic(fmt.Sprintf("driver: hold for batch %d, which is not at hand", a.ID))
+	}
+	switch m := d.emitted.(type) {
+	case wire.Emit:
+		b.hold(&m)
+	case wire.Forward:
+		b.holdForward(&m)
+	default:
+		panic(fmt.Sprintf("driver: hold for batch %d without an emit", a.ID))
+	}
+}
+
+// close ends whatever Run started, in the order in which it depends on each
+// other, and waits for it.
+func (d *Driver) close() {
+	close(d.done)
+	if d.prepare != nil {
+		d.prepare()
+	}
+	if d.proc != nil {
+		d.proc.Kill()
+		for range d.procCh { // until Exited: nothing of it is left behind
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.LeaveTimeout)
+	defer cancel()
+	if err := d.producer.Close(ctx); err != nil {
+		d.log.Warn(fmt.Sprintf("the producer was left with writes on the way: %v", err), "event", "stopping")
+	}
+	for _, in := range d.inlets {
+		in.Close()
+	}
+	d.others.Wait()
+}

@@ -1,0 +1,82 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"ankka-flow/delivery"
+)
+
+// subscribe consumes an inlet as soon as its plan is prepared.
+func (d *Driver) subscribe(port string) {
+	if !d.ready {
+		d.waiting = append(d.waiting, port)
+		return
+	}
+	in, ok := d.plan.Inlet(port)
+	if !ok {
+		panic(fmt.Sprintf("driver: subscribe to %s, which is not in the plan", port))
+	}
+	c := &consumed{port: port}
+	d.inlets[port] = c // before its first event can be looked at
+	c.Inlet = d.cfg.Broker.Consume(in, d.sink(c))
+}
+
+// leave leaves an inlet's group beside the loop: the broker may take its time.
+func (d *Driver) leave(port string) {
+	d.waiting = slices.DeleteFunc(d.waiting, func(p string) bool { return p == port })
+	in, ok := d.inlets[port]
+	if !ok {
+		return
+	}
+	delete(d.inlets, port)
+	d.others.Add(1)
+	go func() { // ends within LeaveTimeout; Run awaits it
+		defer d.others.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), d.cfg.LeaveTimeout)
+		defer cancel()
+		if err := in.Leave(ctx); err != nil {
+			d.log.Warn(fmt.Sprintf("leaving the group of inlet %s: %v; its partitions wait for the session timeout", port, err), "event", "group")
+		}
+	}()
+}
+
+// adopt makes a plan the current one and has it prepared. A plan that changes
+// nothing on the broker's side is still prepared again: a topic may be gone.
+func (d *Driver) adopt(plan *Plan) {
+	d.plan, d.topics, d.ready = plan, plan.OutletTopics(), false
+	if d.prepare != nil {
+		d.prepare()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.prepare = cancel
+	d.others.Add(1)
+	go func() { // ends with ctx, which the next plan or close cancels; Run awaits it
+		defer d.others.Done()
+		err := d.cfg.Broker.Prepare(ctx, plan)
+		select {
+		case d.prepared <- preparation{plan: plan, err: err}:
+		case <-ctx.Done():
+		case <-d.done:
+		}
+	}()
+}
+
+// onPrepared consumes the inlets that waited for the plan.
+func (d *Driver) onPrepared(p preparation) {
+	if p.plan != d.plan {
+		return // replaced meanwhile
+	}
+	if p.err != nil {
+		d.log.Error(p.err.Error(), "event", "failed")
+		d.exit = &delivery.Exit{Code: 2, Reason: p.err.Error()}
+		return
+	}
+	d.ready = true
+	waiting := d.waiting
+	d.waiting = nil
+	for _, port := range waiting {
+		d.subscribe(port)
+	}
+}

@@ -1,0 +1,159 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"ankka-flow/wire"
+)
+
+// Declared is what the configuration says about a streamlet before it has
+// described itself. Ports that are not named here get their defaults.
+type Declared struct {
+	// Pipeline is named after the streamlet where it is empty.
+	Pipeline string
+	// Topics has port to topic; the default is <pipeline>.<port>.
+	Topics map[string]string
+	// Groups has inlet to consumer group; the default is
+	// <pipeline>.<streamlet>.<inlet>.
+	Groups map[string]string
+	// Params has the streamlet's parameters as text.
+	Params map[string]string
+	// Inputs has inlet to the file that fills its topic when that is empty.
+	Inputs map[string]string
+	// Deployed is the descriptor that the process must match; nil: any.
+	Deployed *wire.Descriptor
+}
+
+// Plan is what a discovery and the configuration come to: every name resolved.
+type Plan struct {
+	Pipeline, Streamlet string
+	// Inlets and Outlets are sorted by port.
+	Inlets  []PlannedInlet
+	Outlets []PlannedOutlet
+	// Config is every parameter in the types of the protocol.
+	Config map[string]any
+}
+
+// PlannedInlet is one inlet with its topic and group.
+type PlannedInlet struct {
+	Port, Topic, Group, ClientID string
+	// Input is the file of --input, or empty.
+	Input string
+}
+
+// PlannedOutlet is one outlet with its topic.
+type PlannedOutlet struct{ Port, Topic string }
+
+// NewPlan resolves a process's answer to discovery. It returns every problem
+// that there is, a sentence each; with any, the plan is nil and the process is
+// to be refused.
+func NewPlan(declared *Declared, answer *wire.Descriptor) (*Plan, []string) {
+	if err := wire.CheckVersion(answer.ProtocolVersion); err != nil {
+		return nil, []string{err.Error()}
+	}
+	problems := answer.Validate()
+	if declared.Deployed != nil {
+		problems = append(problems, wire.Differences(declared.Deployed, answer)...)
+	}
+	s := &answer.Streamlet
+	p := &Plan{Pipeline: declared.Pipeline, Streamlet: s.Name}
+	if p.Pipeline == "" {
+		p.Pipeline = s.Name
+	}
+	config, configProblems := wire.ResolveConfig(s.Parameters, declared.Params)
+	p.Config, problems = config, append(problems, configProblems...)
+
+	inlets, outlets := wire.PortNames(s.Inlets), wire.PortNames(s.Outlets)
+	problems = append(problems, unknownPorts("--topic", declared.Topics, append(slices.Clone(inlets), outlets...))...)
+	problems = append(problems, unknownPorts("--input", declared.Inputs, inlets)...)
+	problems = append(problems, unknownPorts("group of inlet", declared.Groups, inlets)...)
+	for _, port := range inlets {
+		p.Inlets = append(p.Inlets, PlannedInlet{
+			Port:     port,
+			Topic:    orDefault(declared.Topics[port], p.Pipeline+"."+port),
+			Group:    orDefault(declared.Groups[port], p.Pipeline+"."+p.Streamlet+"."+port),
+			ClientID: p.Pipeline + "." + p.Streamlet + "." + port,
+			Input:    declared.Inputs[port],
+		})
+	}
+	for _, port := range outlets {
+		p.Outlets = append(p.Outlets, PlannedOutlet{Port: port, Topic: orDefault(declared.Topics[port], p.Pipeline+"."+port)})
+	}
+	problems = append(problems, p.sharedGroups()...)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return p, nil
+}
+
+// sharedGroups finds two inlets that would read the same topic as one group:
+// each would get half of it.
+func (p *Plan) sharedGroups() []string {
+	var problems []string
+	for i, a := range p.Inlets {
+		for _, b := range p.Inlets[i+1:] {
+			if a.Topic == b.Topic && a.Group == b.Group {
+				problems = append(problems, fmt.Sprintf("inlets %s and %s both read topic %s as group %s, so each would get only part of it; give one another topic or group", a.Port, b.Port, a.Topic, a.Group))
+			}
+		}
+	}
+	return problems
+}
+
+// InletTopics is port to topic, as the protocol's start has it.
+func (p *Plan) InletTopics() map[string]string {
+	topics := make(map[string]string, len(p.Inlets))
+	for _, in := range p.Inlets {
+		topics[in.Port] = in.Topic
+	}
+	return topics
+}
+
+// OutletTopics is port to topic, as the protocol's start has it.
+func (p *Plan) OutletTopics() map[string]string {
+	topics := make(map[string]string, len(p.Outlets))
+	for _, out := range p.Outlets {
+		topics[out.Port] = out.Topic
+	}
+	return topics
+}
+
+// Inlet finds an inlet by its port.
+func (p *Plan) Inlet(port string) (PlannedInlet, bool) {
+	for _, in := range p.Inlets {
+		if in.Port == port {
+			return in, true
+		}
+	}
+	return PlannedInlet{}, false
+}
+
+func unknownPorts(what string, named map[string]string, ports []string) []string {
+	var problems []string
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !slices.Contains(ports, name) {
+			problems = append(problems, fmt.Sprintf("%s names %q, which the streamlet does not have; it has %s", what, name, list(ports)))
+		}
+	}
+	return problems
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	out := names[0]
+	for _, n := range names[1:] {
+		out += ", " + n
+	}
+	return out
+}
+
+func orDefault(value, otherwise string) string {
+	if value != "" {
+		return value
+	}
+	return otherwise
+}

@@ -1,4 +1,4 @@
-"""Every test that uses the fixture ``codec`` runs twice: with the ``msgpack`` package and with our own codec."""
+"""A test that uses the fixture ``codec`` runs twice: with the ``msgpack`` package and with our own codec."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ankka_flow import _codec, _msgpack
 from process import Process, Spawn
 
 
-@pytest.fixture(params=["package", "own"], autouse=True)
+@pytest.fixture(params=["package", "own"])
 def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name: str = request.param
     packb, unpackb = _codec._package() if name == "package" else (_msgpack.packb, _msgpack.unpackb)

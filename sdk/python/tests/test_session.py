@@ -11,6 +11,8 @@ from ankka_flow._session import Action, Begin, Configure, Refused, Run, Send, Se
 from ankka_flow.errors import ProtocolError
 from process import frame, frames, row
 
+pytestmark = pytest.mark.usefixtures("codec")
+
 DISCOVER = ["discover", {"protocol": "1.0", "supervisor": "test"}]
 START = ["start", {"conversation": 1, "config": {"limit": 5}, "inlets": {"in": "topic-in"}, "outlets": {}}]
 FINISH = ["stop", {"mode": "finish", "reason": "test"}]

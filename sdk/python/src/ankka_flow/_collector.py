@@ -36,29 +36,31 @@ class Collector:
         # Per outlet, in order: an index of an unchanged record, or the row of another one.
         self._items: dict[str, list[Any]] = {name: [] for name in outlets}
         self._records = tuple(records)  # the handler may change its list
-        self._cursor = -1
         self._places: dict[int, int] | None = None
         self._size = 0
         self._flush = flush
 
     def consume(self, emits: Iterable[Emit]) -> None:
         """Take every emit. Raises what the iterable raises, and for an emit that cannot be sent."""
-        items_of = self._items
+        items_of, records, n = self._items, self._records, len(self._records)
+        at = -1  # where the last unchanged record stood: a handler goes through its records in order, as a rule
         for emit in emits:
             if emit.__class__ is not Emit:
                 raise _not_an_emit(emit)
             items = items_of.get(emit.outlet)
             if items is None:
                 raise self._undeclared(emit.outlet)
-            row = emit._row
-            if row is None:
-                index = self._index(emit.record)
-                if index >= 0:
-                    items.append(index)
+            what: Any = emit._what
+            if what.__class__ is Record:
+                at += 1
+                if not (at < n and records[at] is what):
+                    at = self._place(what)
+                if at >= 0 and (what._raw.__class__ is tuple or what._unchanged()):
+                    items.append(at)
                     continue
-                row = row_of(emit.outlet, emit.record)
-            items.append(row)
-            value = row[1]
+                what = row_of(emit.outlet, what)
+            items.append(what)
+            value = what[1]
             if value is not None:
                 self._size += len(value)
                 if self._size >= FLUSH_AT and self._flush is not None:
@@ -85,18 +87,11 @@ class Collector:
         self._size = 0
         return frames
 
-    def _index(self, record: Record) -> int:
-        """The place in the batch of a record that is still what arrived, or -1."""
-        records = self._records
-        at = self._cursor + 1  # a handler goes through its records in order, as a rule
-        if not (at < len(records) and records[at] is record):
-            if self._places is None:
-                self._places = {id(known): place for place, known in enumerate(records)}
-            at = self._places.get(id(record), -1)
-            if at < 0:
-                return -1
-        self._cursor = at
-        return at if record._unchanged() else -1
+    def _place(self, record: Record) -> int:
+        """The place of the batch's own record, or -1 for another one, equal or not."""
+        if self._places is None:
+            self._places = {id(known): place for place, known in enumerate(self._records)}
+        return self._places.get(id(record), -1)
 
     def _forward(self, outlet: str, indexes: list[int], frames: list[bytes]) -> None:
         n = len(self._records)

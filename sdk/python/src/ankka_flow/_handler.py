@@ -21,12 +21,12 @@ class Revoked(Exception):
 
 
 class At:
-    """Which record a handler is at: its offset, or None while it has the whole batch."""
+    """Which record a handler is at, or None while it has the whole batch."""
 
-    __slots__ = ("offset",)
+    __slots__ = ("record",)
 
     def __init__(self) -> None:
-        self.offset: int | None = None
+        self.record: Record | None = None
 
 
 def is_async(streamlet: Streamlet) -> bool:
@@ -41,11 +41,11 @@ def emits(streamlet: Streamlet, batch: Batch, ctx: Context, at: At) -> Iterator[
         yield from _iterable(streamlet.process(batch))
         return
     handler = streamlet.process_record
-    void = ctx._void
+    run = ctx._run
     for record in batch.records:
-        if void():
+        if run.void:
             raise Revoked
-        at.offset = record.offset
+        at.record = record
         made = handler(record, ctx)
         if made is None:
             continue
@@ -64,7 +64,7 @@ async def async_emits(streamlet: Streamlet, batch: Batch, ctx: Context, at: At) 
     for record in batch.records:
         if ctx.stopping:
             raise Revoked
-        at.offset = record.offset
+        at.record = record
         async for emit in _async_iterable(streamlet.process_record(record, ctx)):
             yield emit
 
@@ -116,4 +116,6 @@ def _user_part(error: BaseException) -> Any:
 
 def known_offset(records: list[Record], at: At) -> int | None:
     """The offset to name in a failure: the record at hand, or the only one there is."""
-    return records[0].offset if at.offset is None and len(records) == 1 else at.offset
+    if at.record is None:
+        return records[0].offset if len(records) == 1 else None
+    return at.record.offset

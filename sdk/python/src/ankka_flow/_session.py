@@ -49,9 +49,6 @@ class Run:
         self.attempt = attempt
         self.void = False
 
-    def is_void(self) -> bool:
-        return self.void
-
 
 @dataclass(frozen=True)
 class Send:

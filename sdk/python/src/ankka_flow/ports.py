@@ -11,8 +11,10 @@ from typing import Any, Final
 from . import _codec
 from ._frames import MAX_RECORD
 from .errors import RecordTooLargeError
-from .records import Emit, RawHeaders, Record, Row, emit_row, emit_unchanged, encode_headers, null_or_bytes
+from .records import Emit, RawHeaders, Record, Row, emit_row, encode_headers, null_or_bytes
 
+_new = object.__new__
+_set_outlet, _set_what = (Emit.__dict__[slot].__set__ for slot in ("outlet", "_what"))
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 # A record whose value is below this is not measured when it is emitted, but only should its frame get too long.
 _WORTH_MEASURING = MAX_RECORD // 4
@@ -76,8 +78,11 @@ class JsonOutlet(Port):
         4,128,768 bytes as encoded.
         """
         if record is not None:
-            if value is None and headers is None and timestamp_ms is None and key is UNSET:
-                return emit_unchanged(self.name, record)
+            if value is None and key is UNSET and headers is None and timestamp_ms is None:
+                made = _new(Emit)  # as Emit(self.name, record) does, without the call of its __init__
+                _set_outlet(made, self.name)
+                _set_what(made, record)
+                return made
             if value is None:
                 value = record.value
             if key is UNSET:

@@ -1,7 +1,7 @@
 """Records, batches and emits, exactly as Kafka holds them: nothing is decoded but the names of headers.
 
-Records of a batch are made in bulk, and their headers only when somebody looks: a record costs about a fifth of a
-microsecond (``bench/overhead.py``); a frozen dataclass made by its constructor costs three times that.
+Records of a batch are made in bulk, and all but key and value only when somebody looks: a record costs about a third
+of a microsecond (``bench/overhead.py``); a frozen dataclass made by its constructor costs three times that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RawHeaders = tuple[tuple[bytes, bytes | None], ...]
 
 
 class _Seen(tuple):  # type: ignore[type-arg]
-    """Raw headers of which ``Record.headers`` was made: that list may have been changed in place since."""
+    """The row of a record whose ``headers`` were made: that list may have been changed in place since."""
 
     __slots__ = ()
 
@@ -41,32 +41,44 @@ class Record:
     headers: Headers = field(default_factory=list)
     offset: int = -1
     timestamp_ms: int = 0
-    _raw: RawHeaders | None = field(default=None, init=False, repr=False, compare=False)
+    # The row that it came in, ``(offset, timestamp_ms, key, value, headers)``; None for one that was made here.
+    _raw: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            # A slot that is not set yet: the headers of a record that came in a frame.
-            if name != "headers":
-                raise AttributeError(f"'Record' object has no attribute {name!r}")
-            made = decode_headers(self._raw)
-            _set_headers(self, made)
-            _set_raw(self, _Seen(self._raw))
+            # A slot that is not set yet: of a record that came in a frame, made when it is looked at.
+            made = _LAZY.get(name, _no_attribute)(self._raw, name)
+            _SETTERS[name](self, made)
+            if name == "headers":
+                _SETTERS["_raw"](self, _Seen(self._raw))
             return made
 
     def _unchanged(self) -> bool:
         """Whether this record came in a frame and its headers still are what came."""
         raw = self._raw
-        return raw.__class__ is tuple or (raw is not None and encode_headers(self.headers) == raw)
+        return raw.__class__ is tuple or (raw is not None and encode_headers(self.headers) == raw[4])
 
     def _wire_headers(self) -> RawHeaders:
         raw = self._raw
-        return raw if raw is not None and raw.__class__ is tuple else encode_headers(self.headers)
+        if raw is not None and raw.__class__ is tuple:
+            untouched: RawHeaders = raw[4]
+            return untouched
+        return encode_headers(self.headers)
 
 
-_set_value, _set_key, _set_headers, _set_offset, _set_timestamp, _set_raw = (
-    Record.__dict__[slot].__set__ for slot in ("value", "key", "headers", "offset", "timestamp_ms", "_raw")
-)
+def _no_attribute(_row: object, name: str) -> Any:
+    raise AttributeError(f"'Record' object has no attribute {name!r}")
+
+
+_LAZY: dict[str, Any] = {
+    "offset": lambda row, _: row[0],
+    "timestamp_ms": lambda row, _: row[1],
+    "headers": lambda row, _: decode_headers(row[4]),
+}
+_SETTERS: dict[str, Any] = {
+    slot: Record.__dict__[slot].__set__ for slot in ("value", "key", "headers", "offset", "timestamp_ms", "_raw")
+}
 _BYTES_OR_NULL = ({bytes}, {bytes, type(None)}, {type(None)})
 _new = object.__new__
 
@@ -88,14 +100,8 @@ def records_of(rows: Sequence[Sequence[Any]]) -> list[Record]:
     ):
         raise ProtocolError("a batch with a record of the wrong types")
     made = list(map(_new, repeat(Record, len(rows))))
-    for setter, column in (
-        (_set_offset, offsets),
-        (_set_timestamp, stamps),
-        (_set_key, keys),
-        (_set_value, values),
-        (_set_raw, headers),
-    ):
-        deque(map(setter, made, column), maxlen=0)
+    for slot, column in (("key", keys), ("value", values), ("_raw", rows)):
+        deque(map(_SETTERS[slot], made, column), maxlen=0)
     return made
 
 
@@ -151,25 +157,26 @@ class Emit:
     """
 
     __match_args__ = ("outlet", "record")
-    __slots__ = ("_row", "_source", "outlet", "record")
+    __slots__ = ("_source", "_what", "outlet", "record")
 
     outlet: str
     record: Record
+    # The record itself where it goes out as it is, else the row; and then, the record that the row was derived from.
+    _what: Record | Row
     _source: Record | None
-    _row: Row | None
 
     def __init__(self, outlet: str, record: Record) -> None:
         _set_outlet(self, outlet)
-        _set_emitted(self, record)
-        _set_source(self, record)
-        _set_row(self, None)
+        _set_what(self, record)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            # A slot that is not set yet.
             if name != "record":
                 raise AttributeError(f"'Emit' object has no attribute {name!r}")
-            made = _record_of(self._row, self._source)
+            what = self._what
+            made = what if isinstance(what, Record) else _record_of(what, self._source)
             _set_emitted(self, made)
             return made
 
@@ -190,38 +197,24 @@ class Emit:
         return f"Emit(outlet={self.outlet!r}, record={self.record!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_remake, (self.outlet, self._source, self._row))
+        what = self._what
+        return (
+            (Emit, (self.outlet, what)) if isinstance(what, Record) else (emit_row, (self.outlet, what, self._source))
+        )
 
 
-_set_outlet, _set_emitted, _set_source, _set_row = (
-    Emit.__dict__[slot].__set__ for slot in ("outlet", "record", "_source", "_row")
+_set_outlet, _set_emitted, _set_source, _set_what = (
+    Emit.__dict__[slot].__set__ for slot in ("outlet", "record", "_source", "_what")
 )
-
-
-def emit_unchanged(outlet: str, record: Record) -> Emit:
-    """An emit of the record as it is: it goes out as ``forward`` where the record came with the batch."""
-    made = _new(Emit)
-    _set_outlet(made, outlet)
-    _set_emitted(made, record)
-    _set_source(made, record)
-    _set_row(made, None)
-    return made
 
 
 def emit_row(outlet: str, row: Row, source: Record | None) -> Emit:
     """An emit of other bytes; ``source`` is the record that it was derived from. Its ``record`` is made on demand."""
     made = _new(Emit)
     _set_outlet(made, outlet)
+    _set_what(made, row)
     _set_source(made, source)
-    _set_row(made, row)
     return made
-
-
-def _remake(outlet: str, source: Record | None, row: Row | None) -> Emit:
-    if row is None:
-        assert source is not None
-        return emit_unchanged(outlet, source)
-    return emit_row(outlet, row, source)
 
 
 def _record_of(row: Row, source: Record | None) -> Record:

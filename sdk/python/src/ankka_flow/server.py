@@ -219,7 +219,7 @@ class Server:
 
 
 def _context(run: Run) -> Context:
-    return Context(run.inlet, run.topic, run.partition, run.attempt, run.is_void)
+    return Context(run.inlet, run.topic, run.partition, run.attempt, run)
 
 
 def _exit(code: int) -> NoReturn:

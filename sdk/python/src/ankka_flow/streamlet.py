@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol
 
 from .parameters import Config, Parameter
 from .ports import JsonInlet, JsonOutlet, Port
 from .records import Batch, Record
+
+
+class Voidable(Protocol):
+    """What a context asks whether its batch's answer still counts."""
+
+    void: bool
 
 
 class Context:
@@ -18,15 +24,15 @@ class Context:
     may have been handled before, exact only for a batch of one record.
     """
 
-    __slots__ = ("_void", "attempt", "delivery", "inlet", "partition", "topic")
+    __slots__ = ("_run", "attempt", "delivery", "inlet", "partition", "topic")
 
-    def __init__(self, inlet: str, topic: str, partition: int, delivery: int, void: Callable[[], bool]) -> None:
+    def __init__(self, inlet: str, topic: str, partition: int, delivery: int, run: Voidable) -> None:
         self.inlet = inlet
         self.topic = topic
         self.partition = partition
         self.attempt = 1
         self.delivery = delivery
-        self._void = void
+        self._run = run
 
     @property
     def stopping(self) -> bool:
@@ -35,7 +41,7 @@ class Context:
         Then a long handler may return early; what it emitted is dropped and the records are delivered again. A
         regular stop does not set it, for a handler that returned early would acknowledge what it did not do.
         """
-        return self._void()
+        return self._run.void
 
 
 class Streamlet:

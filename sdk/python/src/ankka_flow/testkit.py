@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ._collector import Collector
 from ._handler import At, async_emits, emits, is_async
-from .records import Batch, Emit, Headers, Record, encode_headers
+from .records import Batch, Emit, Headers, Record
 from .streamlet import Context, Streamlet
 
 _P = TypeVar("_P")
@@ -54,6 +54,10 @@ class OutletRecords:
 
     name: str
     records: list[Record] = field(default_factory=list)
+
+
+class _Counts:
+    void = False
 
 
 class Harness:
@@ -96,9 +100,7 @@ class Harness:
                 partition = 0 if partitions is None else partitions(key)
                 offset = self._ends.get((inlet.name, partition), 0)
                 self._ends[inlet.name, partition] = offset + 1
-                record = Record(value, key, headers, offset)
-                object.__setattr__(record, "_raw", encode_headers(headers))  # as if it came in a frame
-                queued.setdefault(partition, []).append(record)
+                queued.setdefault(partition, []).append(Record(value, key, headers, offset))
             inlet.pending.clear()
             for partition, records in sorted(queued.items()):
                 size = max_records or len(records)
@@ -108,7 +110,7 @@ class Harness:
     def _run(self, batch: Batch) -> None:
         self.batches.append(batch)
         records = list(batch.records)
-        ctx = Context(batch.inlet, "", batch.partition, 1, lambda: False)
+        ctx = Context(batch.inlet, "", batch.partition, 1, _Counts())
         # The frames are thrown away; making them applies the checks of a real run.
         collector = Collector(0, self._outlets, records, lambda _frames: None)
         emitted: list[Emit] = []

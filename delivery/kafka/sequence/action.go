@@ -34,6 +34,8 @@ type (
 		// this batch go out again, identical. The driver does not change them.
 		Spans   []Span
 		Records int
+		// Bytes is about what the records take.
+		Bytes int
 	}
 	// Forget: the batch's bytes are not needed any more. It is not in flight.
 	Forget struct{ Batch uint64 }

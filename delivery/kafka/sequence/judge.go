@@ -90,7 +90,7 @@ func Explain(code int16, message string) string {
 	if hint := hints[code]; hint != "" {
 		text += ": " + hint
 	}
-	if message != "" {
+	if message != "" && message != names[code] {
 		text += " (the broker says: " + message + ")"
 	}
 	return text

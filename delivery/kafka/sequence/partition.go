@@ -291,7 +291,7 @@ func (m *Machine) form(p *part) *batch {
 }
 
 func (m *Machine) send(p *part, b *batch) {
-	a := Send{Batch: b.id, Partition: p.name, ID: m.id, Epoch: m.epoch, Records: b.records}
+	a := Send{Batch: b.id, Partition: p.name, ID: m.id, Epoch: m.epoch, Records: b.records, Bytes: b.bytes}
 	if !b.unknown {
 		seq := p.base
 		b.behind = false

@@ -49,18 +49,17 @@ func (c *Client) coordinator(ctx context.Context, groupID string) (int32, error)
 	if err != nil {
 		return -1, err
 	}
-	c.meta.mu.Lock()
-	// The coordinator may be newer than our metadata.
-	if _, known := c.meta.brokers[a.Node]; !known {
-		c.meta.brokers[a.Node] = joinHostPort(a.Host, a.Port)
+	if a.ErrorCode != codeNone {
+		return -1, codeErr(a.ErrorCode, "finding the coordinator of group %s", groupID)
 	}
-	c.meta.mu.Unlock()
 	c.coordinators.mu.Lock()
 	c.coordinators.nodes[groupID] = a.Node
 	c.coordinators.mu.Unlock()
 	return a.Node, nil
 }
 
+// findCoordinator asks one broker after another until one answers, with an
+// error code or without, and learns the coordinator's address.
 func (c *Client) findCoordinator(ctx context.Context, groupID string) (group.FindCoordinatorResponse, error) {
 	var none group.FindCoordinatorResponse
 	body := group.FindCoordinatorRequest{Group: groupID}.AppendTo(nil)
@@ -80,8 +79,9 @@ func (c *Client) findCoordinator(ctx context.Context, groupID string) (group.Fin
 		if err != nil {
 			return none, fmt.Errorf("finding the coordinator of group %s: %w", groupID, err)
 		}
-		if a.ErrorCode != codeNone {
-			return none, codeErr(a.ErrorCode, "finding the coordinator of group %s", groupID)
+		if a.ErrorCode == codeNone {
+			// The coordinator may be newer than our metadata.
+			c.learnBrokers(map[int32]string{a.Node: joinHostPort(a.Host, a.Port)})
 		}
 		return a, nil
 	}

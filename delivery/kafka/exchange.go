@@ -262,21 +262,31 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 // memory of its own. Errors with nothing sent wrap errUnknownNode, errClosed
 // or the dial's error; callers repeat what is idempotent after any error.
 func (c *Client) request(ctx context.Context, node int32, key, version int16, body []byte) ([]byte, error) {
+	answer, _, err := c.requestSent(ctx, node, key, version, body)
+	return answer, err
+}
+
+// requestSent is request that also says whether anything may have been sent.
+func (c *Client) requestSent(ctx context.Context, node int32, key, version int16, body []byte) (answer []byte, sent bool, err error) {
 	addr, ok := c.nodeAddr(node)
 	if !ok {
-		return nil, fmt.Errorf("broker %d: %w", node, errUnknownNode)
+		return nil, false, fmt.Errorf("broker %d: %w", node, errUnknownNode)
 	}
-	return c.requestAt(ctx, addr, key, version, body, nil)
+	return c.frameTo(ctx, addr, key, version, body, nil)
 }
 
 // requestAt is request for an address, reading into buffer where it fits.
 func (c *Client) requestAt(ctx context.Context, addr string, key, version int16, body, buffer []byte) ([]byte, error) {
+	answer, _, err := c.frameTo(ctx, addr, key, version, body, buffer)
+	return answer, err
+}
+
+func (c *Client) frameTo(ctx context.Context, addr string, key, version int16, body, buffer []byte) (answer []byte, sent bool, err error) {
 	frame := frames.Get().(*[]byte)
 	defer frames.Put(frame)
 	id := correlation.Add(1)
 	*frame = appendFrame((*frame)[:0], key, version, id, c.cfg.ClientID, body)
-	var answer []byte
-	_, err := c.exchangeAt(ctx, addr, func(rw io.ReadWriter) error {
+	sent, err = c.exchangeAt(ctx, addr, func(rw io.ReadWriter) error {
 		if _, err := rw.Write(*frame); err != nil {
 			return err
 		}
@@ -285,9 +295,9 @@ func (c *Client) requestAt(ctx context.Context, addr string, key, version int16,
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, sent, err
 	}
-	return answer, nil
+	return answer, true, nil
 }
 
 // joinHostPort is net.JoinHostPort for the protocol's port numbers.

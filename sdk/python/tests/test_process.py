@@ -197,8 +197,7 @@ serve(S())
 def test_case41_nothing_that_is_raised_becomes_an_ack(spawn: Spawn, codec: str, handler: str, raised: str) -> None:
     if codec == "own" and "GeneratorExit" not in raised:
         return  # once is enough for each: no frame differs
-    good = "self.fine = getattr(self, 'fine', 0)"
-    process = spawn(HEAD + f"class S(Base):\n    {handler.format(raised)}\n{good and ''}serve(S())\n")
+    process = spawn(HEAD + f"class S(Base):\n    {handler.format(raised)}\nserve(S())\n")
     process.start()
     for batch_id in (1, 2):  # the process goes on serving
         messages = one_batch(process, batch_id=batch_id)
@@ -500,6 +499,25 @@ serve(S())
     assert process.next() == ["pong", 1]
     process.make_file("go")
     assert process.until(answered) == [["forward", 1, "out", None], ["ack", 1]]
+
+
+def test_a_void_batch_that_emits_for_ever_ends(spawn: Spawn) -> None:
+    process = spawn(
+        HEAD
+        + """
+class S(Base):
+    def process(self, batch):
+        while True:
+            yield self.out.emit(value=bytes(600_000))
+serve(S())
+"""
+    )
+    process.start()
+    process.batch(1, [row(0, b"")])
+    assert process.next()[0] == "emit"
+    process.send(["revoke", 1])
+    answer = process.until(answered)[-1]
+    assert answer[:2] == ["fail", 1] and answer[2]["kind"].endswith("Revoked")
 
 
 def test_refused(spawn: Spawn) -> None:

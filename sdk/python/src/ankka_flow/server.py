@@ -14,17 +14,19 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from . import _stdio, descriptor
 from ._collector import Collector
 from ._frames import FrameReader
-from ._handler import At, async_emits, emits, failure, is_async, known_offset
+from ._handler import At, Revoked, async_emits, emits, failure, is_async, known_offset
 from ._outbox import Outbox
 from ._session import Action, Begin, Configure, Refused, Run, Send, Session
 from ._workers import EventLoop, Workers
 from .errors import ProtocolError
-from .records import Batch, Record, records_of
+from .records import Batch, records_of
 from .streamlet import Context, Streamlet
 
 _READ_AT_MOST = 1024 * 1024  # what a pipe holds
@@ -75,7 +77,7 @@ class Server:
 
     def _read(self) -> None:
         frames = FrameReader()
-        try:
+        with self._guard():
             while data := os.read(self._wire.read, min(frames.wanted, _READ_AT_MOST)):
                 for body in frames.feed(data):
                     with self._lock:
@@ -84,11 +86,18 @@ class Server:
                     self._outbox.pump_without_waiting()
             if frames.partial():
                 raise ProtocolError(f"the input ended {frames.partial()} bytes into a frame")
+            self._gone()
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Around everything that a thread of ours does: a mistake must end the process, not leave it mute."""
+        try:
+            yield
         except ProtocolError as error:
             self._die(f"the supervisor broke the protocol: {error}")
-        except OSError as error:
-            self._die(f"reading from the supervisor: {error}")
-        self._gone()
+        except BaseException:
+            traceback.print_exc()
+            self._die("a mistake in the SDK, or no memory")
 
     def _perform(self, actions: list[Action]) -> None:
         """Start what the session calls for; the caller holds the lock. Nothing here blocks."""
@@ -126,46 +135,42 @@ class Server:
         self._outbox.pump()
 
     def _run(self, run: Run) -> None:
-        records, ctx, at = self._unpack(run), _context(run), At()
-        frames: list[bytes] = []
-        failed = None
-        try:
-            collector = Collector(run.id, self._outlets, records, lambda early: self._flush(run, early))
-            collector.consume(emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at))
-            frames = collector.frames()
-        except BaseException as error:  # SystemExit and KeyboardInterrupt too: never an ack
-            failed = failure(error, known_offset(records, at))
-        self._answer(run, frames, failed)
-        self._outbox.pump()
+        with self._guard():
+            records, ctx, at = records_of(run.rows), _context(run), At()
+            frames: list[bytes] = []
+            failed = None
+            try:
+                collector = Collector(run.id, self._outlets, records, lambda early: self._flush(run, early))
+                collector.consume(emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at))
+                frames = collector.frames()
+            except BaseException as error:  # SystemExit and KeyboardInterrupt too: never an ack
+                failed = failure(error, known_offset(records, at))
+            self._answer(run, frames, failed)
+            self._outbox.pump()
 
     async def _run_async(self, run: Run) -> None:
-        records, ctx, at = self._unpack(run), _context(run), At()
-        frames: list[bytes] = []
-        failed = None
-        try:
-            collector = Collector(run.id, self._outlets, records)
-            async for emit in async_emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at):
-                collector.consume((emit,))
-                if collector.full():
-                    await self._flush_async(run, collector.frames())
-            frames = collector.frames()
-        except BaseException as error:  # asyncio would end the loop for SystemExit and KeyboardInterrupt
-            failed = failure(error, known_offset(records, at))
-        self._answer(run, frames, failed)
-        self._outbox.pump_without_waiting()
-
-    def _unpack(self, run: Run) -> list[Record]:
-        try:
-            records = records_of(run.rows)
-        except ProtocolError as error:
-            self._die(f"the supervisor broke the protocol: {error}")
-        run.rows = None
-        return records
+        # One coroutine, the task's outermost: a GeneratorExit from a future that the handler awaits is not thrown
+        # into the coroutines below but closes them, and is raised here alone.
+        with self._guard():
+            records, ctx, at = records_of(run.rows), _context(run), At()
+            frames: list[bytes] = []
+            failed = None
+            try:
+                collector = Collector(run.id, self._outlets, records)
+                async for emit in async_emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at):
+                    collector.consume((emit,))
+                    if collector.full():
+                        await self._flush_async(run, collector.frames())
+                frames = collector.frames()
+            except BaseException as error:  # asyncio would end the loop for SystemExit and KeyboardInterrupt
+                failed = failure(error, known_offset(records, at))
+            self._answer(run, frames, failed)
+            self._outbox.pump_without_waiting()
 
     def _flush(self, run: Run, frames: list[bytes]) -> None:
         """Send frames of a batch that still runs, and wait until they are out: its handler makes no more meanwhile."""
         if run.void:
-            return
+            raise Revoked
         out = threading.Event()
         self._outbox.put(frames, written=out.set)
         self._outbox.pump()
@@ -173,7 +178,7 @@ class Server:
 
     async def _flush_async(self, run: Run, frames: list[bytes]) -> None:
         if run.void:
-            return
+            raise Revoked
         loop = asyncio.get_running_loop()
         out = asyncio.Event()
         self._outbox.put(frames, written=lambda: loop.call_soon_threadsafe(out.set))  # type: ignore[arg-type]

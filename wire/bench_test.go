@@ -11,23 +11,27 @@ import (
 // The shapes of a batch and an emit as msgpack's Marshal and Unmarshal want them.
 type (
 	plainHeader struct {
-		_msgpack    struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+		//lint:ignore U1000 msgpack reads its tag
+		_msgpack    struct{} `msgpack:",as_array"`
 		Name, Value []byte
 	}
 	plainIn struct {
-		_msgpack          struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+		//lint:ignore U1000 msgpack reads its tag
+		_msgpack          struct{} `msgpack:",as_array"`
 		Offset, Timestamp int64
 		Key, Value        []byte
 		Headers           []plainHeader
 	}
 	plainOut struct {
-		_msgpack   struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+		//lint:ignore U1000 msgpack reads its tag
+		_msgpack   struct{} `msgpack:",as_array"`
 		Key, Value []byte
 		Headers    []plainHeader
 		Timestamp  *int64
 	}
 	plainBatch struct {
-		_msgpack  struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+		//lint:ignore U1000 msgpack reads its tag
+		_msgpack  struct{} `msgpack:",as_array"`
 		Kind      string
 		ID        uint64
 		Inlet     string
@@ -36,7 +40,8 @@ type (
 		Info      map[string]int
 	}
 	plainEmit struct {
-		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // read by msgpack
+		//lint:ignore U1000 msgpack reads its tag
+		_msgpack struct{} `msgpack:",as_array"`
 		Kind     string
 		ID       uint64
 		Outlet   string

@@ -191,14 +191,6 @@ func (c *cursor) strBytes() []byte {
 // str is a text, copied. What is no UTF-8 in it becomes U+FFFD.
 func (c *cursor) str() string { return strings.ToValidUTF8(string(c.strBytes()), "\uFFFD") }
 
-// strOrNil is a text, "" for nil.
-func (c *cursor) strOrNil() string {
-	if c.isNil() {
-		return ""
-	}
-	return c.str()
-}
-
 // boolOrNil is a bool, false for nil.
 func (c *cursor) boolOrNil() bool {
 	switch c.code() {

@@ -180,46 +180,81 @@ func (Warned) action()          {}
 func (Fatal) action()           {}
 func (Left) action()            {}
 
+// String is the action's trace text.
 func (a FindCoordinator) String() string {
 	return fmt.Sprintf("find-coordinator #%d %q", a.Attempt, a.Request.Group)
 }
+
+// String is the action's trace text.
 func (a Join) String() string {
 	return fmt.Sprintf("join #%d node=%d member=%q", a.Attempt, a.Node, a.Request.Member)
 }
+
+// String is the action's trace text.
 func (a CountPartitions) String() string {
 	return fmt.Sprintf("count-partitions #%d %v", a.Attempt, a.Topics)
 }
+
+// String is the action's trace text.
 func (a Sync) String() string {
 	return fmt.Sprintf("sync #%d node=%d generation=%d member=%q assignments=%d",
 		a.Attempt, a.Node, a.Request.Generation, a.Request.Member, len(a.Request.Assignments))
 }
+
+// String is the action's trace text.
 func (a Heartbeat) String() string {
 	return fmt.Sprintf("heartbeat #%d node=%d generation=%d", a.Attempt, a.Node, a.Request.Generation)
 }
+
+// String is the action's trace text.
 func (a FetchOffsets) String() string {
 	return fmt.Sprintf("fetch-offsets #%d node=%d %v", a.Attempt, a.Node, a.Request.Partitions)
 }
+
+// String is the action's trace text.
 func (a Leave) String() string {
 	return fmt.Sprintf("leave #%d node=%d member=%q", a.Attempt, a.Node, a.Request.Member)
 }
+
+// String is the action's trace text.
 func (a Entered) String() string {
 	return fmt.Sprintf("entered generation=%d member=%q leader=%t kept=%v", a.Generation, a.Member, a.Leader, a.Kept)
 }
+
+// String is the action's trace text.
 func (a Assigned) String() string {
 	return fmt.Sprintf("assigned generation=%d added=%v all=%v continues=%t", a.Generation, a.Added, a.All, a.Continues)
 }
+
+// String is the action's trace text.
 func (a Revoke) String() string {
 	return fmt.Sprintf("revoke drain=%d %v deadline=%v", a.Drain, a.Partitions, a.Deadline)
 }
+
+// String is the action's trace text.
 func (a Suspend) String() string {
 	return fmt.Sprintf("suspend drain=%d %v deadline=%v %s", a.Drain, a.Partitions, a.Deadline, a.Reason)
 }
+
+// String is the action's trace text.
 func (a Dropped) String() string { return fmt.Sprintf("dropped %v", a.Partitions) }
+
+// String is the action's trace text.
 func (a Lost) String() string    { return fmt.Sprintf("lost %v: %s", a.Partitions, a.Reason) }
+
+// String is the action's trace text.
 func (a WakeAt) String() string  { return fmt.Sprintf("wake-at %v", a.At) }
+
+// String is the action's trace text.
 func (a Refused) String() string {
 	return fmt.Sprintf("refused %s code=%d again=%v", a.Doing, a.Code, a.Again)
 }
+
+// String is the action's trace text.
 func (a Warned) String() string { return fmt.Sprintf("warned %v", a.Err) }
+
+// String is the action's trace text.
 func (a Fatal) String() string  { return fmt.Sprintf("fatal code=%d", a.Code) }
+
+// String is the action's trace text.
 func (Left) String() string     { return "left" }

@@ -200,7 +200,7 @@ func (c *coordinator) complete(force bool) {
 	if c.group.members[c.group.leader] == nil {
 		c.group.leader = members[0].id
 	}
-	c.group.protocol = members[0].protocols[0].Name
+	c.group.protocol = c.common(members)
 	c.state = "completing"
 	c.trace("coordinator: generation %d, %d members, leader %s", c.group.generation, len(members), c.group.leader)
 	for _, m := range members {
@@ -208,6 +208,18 @@ func (c *coordinator) complete(force bool) {
 		m.join, m.seen = nil, c.now()
 		reply(c.answer(m))
 	}
+}
+
+// common is the first member's most preferred protocol that all know.
+func (c *coordinator) common(members []*modelMember) string {
+	for _, p := range members[0].protocols {
+		if !slices.ContainsFunc(members, func(m *modelMember) bool {
+			return !slices.ContainsFunc(m.protocols, func(q JoinProtocol) bool { return q.Name == p.Name })
+		}) {
+			return p.Name
+		}
+	}
+	panic("the test's members have no protocol in common")
 }
 
 func (c *coordinator) syncGroup(node int32, q SyncGroupRequest, reply func(SyncGroupResponse)) {

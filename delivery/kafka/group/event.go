@@ -114,38 +114,67 @@ func (StopAsked) event()           {}
 func (Slept) event()               {}
 func (Ticked) event()              {}
 
+// String is the event's trace text.
 func (e CoordinatorAnswered) String() string {
 	return fmt.Sprintf("coordinator-answered #%d code=%d node=%d", e.Attempt, e.Answer.ErrorCode, e.Answer.Node)
 }
+
+// String is the event's trace text.
 func (e Joined) String() string {
 	a := e.Answer
 	return fmt.Sprintf("joined #%d code=%d generation=%d member=%q leader=%q protocol=%q members=%d",
 		e.Attempt, a.ErrorCode, a.Generation, a.Member, a.Leader, a.Protocol, len(a.Members))
 }
+
+// String is the event's trace text.
 func (e PartitionsCounted) String() string {
 	return fmt.Sprintf("partitions-counted #%d %v", e.Attempt, e.Counts)
 }
+
+// String is the event's trace text.
 func (e Synced) String() string {
 	return fmt.Sprintf("synced #%d code=%d assignment=%x", e.Attempt, e.Answer.ErrorCode, e.Answer.Assignment)
 }
+
+// String is the event's trace text.
 func (e HeartbeatAnswered) String() string {
 	return fmt.Sprintf("heartbeat-answered #%d code=%d", e.Attempt, e.Code)
 }
+
+// String is the event's trace text.
 func (e OffsetsFetched) String() string {
 	return fmt.Sprintf("offsets-fetched #%d code=%d %v", e.Attempt, e.Answer.ErrorCode, e.Answer.Topics)
 }
+
+// String is the event's trace text.
 func (e LeaveAnswered) String() string {
 	return fmt.Sprintf("leave-answered #%d code=%d", e.Attempt, e.Code)
 }
+
+// String is the event's trace text.
 func (e RequestFailed) String() string {
 	return fmt.Sprintf("request-failed #%d not-sent=%t %s", e.Attempt, e.NotSent, e.Reason)
 }
+
+// String is the event's trace text.
 func (Started) String() string             { return "started" }
+
+// String is the event's trace text.
 func (e PartitionsChanged) String() string { return fmt.Sprintf("partitions-changed %d", e.Count) }
+
+// String is the event's trace text.
 func (e CommitAnswered) String() string {
 	return fmt.Sprintf("commit-answered generation=%d member=%q code=%d", e.Generation, e.Member, e.Code)
 }
+
+// String is the event's trace text.
 func (e Released) String() string  { return fmt.Sprintf("released drain=%d", e.Drain) }
+
+// String is the event's trace text.
 func (e StopAsked) String() string { return fmt.Sprintf("stop-asked leave=%t", e.Leave) }
+
+// String is the event's trace text.
 func (e Slept) String() string     { return fmt.Sprintf("slept %v", e.Gap) }
+
+// String is the event's trace text.
 func (Ticked) String() string      { return "ticked" }

@@ -564,7 +564,7 @@ func TestNoStorm(t *testing.T) {
 	s.slot = 1
 	s.found(`join node=1 member=""`)
 	joins := 1
-	for s.now < time.Minute {
+	for s.now < time.Minute && joins < 100 {
 		acts := s.m.Step(nil, s.now, Joined{s.slot, JoinGroupResponse{ErrorCode: 79, Member: "m"}})
 		if len(acts) == 1 {
 			if w, ok := acts[0].(WakeAt); ok {

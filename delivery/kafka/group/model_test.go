@@ -43,11 +43,13 @@ type client struct {
 	w        *world
 	name     string
 	instance string
-	m        *Machine
-	life     int
-	frozen   bool
-	late     []Event
-	wake     time.Duration
+	// assignors as configured; nil is cooperative-sticky alone.
+	assignors []string
+	m         *Machine
+	life      int
+	frozen    bool
+	late      []Event
+	wake      time.Duration
 	// active are the partitions on which writes may start or run, by the
 	// generation under which they commit.
 	active    map[int32]bool
@@ -119,7 +121,7 @@ func (w *world) check() {
 }
 
 func (c *client) start() {
-	m, err := New(Config{Group: "g", Topic: "t", Instance: c.instance, SessionTimeout: modelSession})
+	m, err := New(Config{Group: "g", Topic: "t", Instance: c.instance, Assignors: c.assignors, SessionTimeout: modelSession})
 	if err != nil {
 		c.w.t.Fatal(err)
 	}
@@ -400,8 +402,10 @@ func newWorld(t *rapid.T) *world {
 		group: groupState{members: map[string]*modelMember{}},
 	}
 	w.coord.kept = w.coord.group.clone()
+	// Groups of one assignor, and groups on their way from one to the other.
+	lists := rapid.SampledFrom([][][]string{{nil}, {nil}, {{Range}}, {nil, {Range, CooperativeSticky}}, {{Range}, {CooperativeSticky, Range}}}).Draw(t, "assignors")
 	for i := range rapid.IntRange(1, 4).Draw(t, "clients") {
-		c := &client{w: w, name: fmt.Sprint("c", i)}
+		c := &client{w: w, name: fmt.Sprint("c", i), assignors: rapid.SampledFrom(lists).Draw(t, "list")}
 		if rapid.Bool().Draw(t, "static") {
 			c.instance = fmt.Sprint("i", i)
 		}

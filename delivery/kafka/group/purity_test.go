@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,16 +15,20 @@ import (
 // only Duration and its units, so that equal events give equal actions (R12).
 func TestThePackageIsPure(t *testing.T) {
 	set := token.NewFileSet()
-	packages, err := parser.ParseDir(set, ".", nil, 0)
+	names, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	allowed := []string{"cmp", "encoding/binary", "errors", "fmt", "math", "slices", "time"}
 	units := []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
 	files := 0
-	for name, file := range packages["group"].Files {
+	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
+		}
+		file, err := parser.ParseFile(set, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
 		files++
 		for _, i := range file.Imports {

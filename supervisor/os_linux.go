@@ -1,0 +1,92 @@
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// childAttributes: a process group of its own, so that Ctrl-C reaches us alone, and death
+// with the thread that launches it, which live keeps until the child has ended.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+func pipe() (fds [2]int, err error) {
+	err = syscall.Pipe2(fds[:], syscall.O_CLOEXEC)
+	return fds, err
+}
+
+// enlarge does what the system allows; a smaller pipe only means more waking up.
+func enlarge(f *os.File) {
+	if conn, err := f.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeBytes) })
+	}
+}
+
+// pipeUnread works on either end of a pipe.
+func pipeUnread(fd int) int {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// awaitEnd returns when our child pid has ended, and leaves its wait status where it is. It
+// waits for this pid alone: another part of the program may reap orphans (as PID 1), if it
+// looks (WNOWAIT) before it takes.
+//
+// Until the status is taken the kernel keeps the pid, and so the group's id, from being given
+// to anybody else: what remains of the group can be killed without hitting strangers.
+func awaitEnd(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// groupMembers are the living processes of group pgid without its leader, as "pid name".
+func groupMembers(pgid int) []string {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	var members []string
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || pid == pgid {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		if comm, state, group := parseStat(string(stat)); group == pgid && state != "Z" && state != "X" {
+			members = append(members, fmt.Sprintf("%d %s", pid, comm))
+		}
+	}
+	return members
+}
+
+// parseStat reads "pid (name) state ppid pgrp ..."; a name may hold spaces and parentheses.
+func parseStat(stat string) (comm, state string, group int) {
+	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return "", "", 0
+	}
+	fields := strings.Fields(stat[end+1:])
+	if len(fields) < 3 {
+		return "", "", 0
+	}
+	group, _ = strconv.Atoi(fields[2])
+	return stat[open+1 : end], fields[0], group
+}

@@ -240,10 +240,10 @@ func (a Suspend) String() string {
 func (a Dropped) String() string { return fmt.Sprintf("dropped %v", a.Partitions) }
 
 // String is the action's trace text.
-func (a Lost) String() string    { return fmt.Sprintf("lost %v: %s", a.Partitions, a.Reason) }
+func (a Lost) String() string { return fmt.Sprintf("lost %v: %s", a.Partitions, a.Reason) }
 
 // String is the action's trace text.
-func (a WakeAt) String() string  { return fmt.Sprintf("wake-at %v", a.At) }
+func (a WakeAt) String() string { return fmt.Sprintf("wake-at %v", a.At) }
 
 // String is the action's trace text.
 func (a Refused) String() string {
@@ -254,7 +254,7 @@ func (a Refused) String() string {
 func (a Warned) String() string { return fmt.Sprintf("warned %v", a.Err) }
 
 // String is the action's trace text.
-func (a Fatal) String() string  { return fmt.Sprintf("fatal code=%d", a.Code) }
+func (a Fatal) String() string { return fmt.Sprintf("fatal code=%d", a.Code) }
 
 // String is the action's trace text.
-func (Left) String() string     { return "left" }
+func (Left) String() string { return "left" }

@@ -157,7 +157,7 @@ func (e RequestFailed) String() string {
 }
 
 // String is the event's trace text.
-func (Started) String() string             { return "started" }
+func (Started) String() string { return "started" }
 
 // String is the event's trace text.
 func (e PartitionsChanged) String() string { return fmt.Sprintf("partitions-changed %d", e.Count) }
@@ -168,13 +168,13 @@ func (e CommitAnswered) String() string {
 }
 
 // String is the event's trace text.
-func (e Released) String() string  { return fmt.Sprintf("released drain=%d", e.Drain) }
+func (e Released) String() string { return fmt.Sprintf("released drain=%d", e.Drain) }
 
 // String is the event's trace text.
 func (e StopAsked) String() string { return fmt.Sprintf("stop-asked leave=%t", e.Leave) }
 
 // String is the event's trace text.
-func (e Slept) String() string     { return fmt.Sprintf("slept %v", e.Gap) }
+func (e Slept) String() string { return fmt.Sprintf("slept %v", e.Gap) }
 
 // String is the event's trace text.
-func (Ticked) String() string      { return "ticked" }
+func (Ticked) String() string { return "ticked" }

@@ -66,6 +66,10 @@ func TestAbortedTransactions(t *testing.T) {
 			data:    join(data(0, 1, 1), marker(1, 1, commit), data(2, 1, 1), data(3, 1, 1), marker(4, 1, abort)),
 			aborted: []Aborted{{1, 2}}, want: []int64{0}, next: 5,
 		},
+		"only an abort marker ends an entry": {
+			data:    join(data(0, 1, 1), marker(1, 1, commit), data(2, 1, 1), marker(3, 1, abort), data(4, 1, 1)),
+			aborted: []Aborted{{1, 0}}, want: []int64{4}, next: 5,
+		},
 		"a commit marker of another producer ends nothing": {
 			data:    join(data(0, 1, 1), data(1, 2, 1), marker(2, 2, commit), data(3, 1, 1), marker(4, 1, abort)),
 			aborted: []Aborted{{1, 0}}, want: []int64{1}, next: 5,

@@ -57,6 +57,9 @@ func TestZstdWindowsDoNotCount(t *testing.T) {
 		want := numbered(0, 30)
 		data := spec{attributes: 4, records: want, compress: compress}.encode()
 		mustEqual(t, readAll(t, NewReader(data, 0, nil, Limits{MaxDecompressed: 1 << 20})), want)
+		if window == zstdWindow { // also where the blocks, by their number alone, could give more than the limit
+			mustEqual(t, readAll(t, NewReader(data, 0, nil, Limits{MaxDecompressed: 10_000})), want)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ func NewReader(data []byte, from int64, aborted []Aborted, limits Limits) *Reade
 func (r *Reader) Reset(data []byte, from int64, aborted []Aborted, limits Limits) {
 	r.data, r.limits = data, limits
 	r.aborts.reset(aborted)
+	r.arena = headerArena{} // its chunk has headers that keep older data alive
 	r.restart(from)
 }
 

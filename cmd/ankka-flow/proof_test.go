@@ -136,29 +136,43 @@ func killAndFeed(ctx context.Context, t *testing.T, random *rand.Rand, brokers [
 	}
 	random.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
 	for i, own := range victims {
-		from, to := i*proofRecords/len(victims), (i+1)*proofRecords/len(victims)
-		var records []*kgo.Record
-		for n := from; n < to; n++ {
-			records = append(records, proofRecord(n))
-		}
-		results := writer.ProduceSync(ctx, records...)
-		if err := results.FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-		for j, r := range records {
-			inputs.all = append(inputs.all, proofInput{number: from + j, partition: r.Partition, offset: r.Offset, record: r})
-		}
 		run := runs[proofModes[random.IntN(len(proofModes))]]
-		pid := run.process(ctx, t)
-		// The moment is what is random here; nothing is waited for.
-		moment := time.NewTimer(time.Duration(random.IntN(250)) * time.Millisecond)
+		pid := run.running(ctx, t)
+		fed := make(chan error, 1)
+		go func() { // writes one part; awaited below
+			fed <- feed(ctx, writer, inputs, i*proofRecords/len(victims), (i+1)*proofRecords/len(victims))
+		}()
+		// The moment is what is random here, while records flow; nothing is
+		// waited for.
+		moment := time.NewTimer(time.Duration(random.IntN(100_000)) * time.Microsecond)
 		<-moment.C
 		if own {
 			run.killSelf(ctx, t)
-			continue
+		} else {
+			run.killProcess(pid)
 		}
-		run.killProcess(pid)
+		if err := <-fed; err != nil {
+			t.Fatal(err)
+		}
 	}
+}
+
+// feed writes records in small parts, so that they come while things are killed
+// and not before.
+func feed(ctx context.Context, writer *kgo.Client, inputs *proofInputs, from, to int) error {
+	for ; from < to; from += 50 {
+		var records []*kgo.Record
+		for n := from; n < min(from+50, to); n++ {
+			records = append(records, proofRecord(n))
+		}
+		if err := writer.ProduceSync(ctx, records...).FirstErr(); err != nil {
+			return err
+		}
+		for i, r := range records {
+			inputs.all = append(inputs.all, proofInput{number: from + i, partition: r.Partition, offset: r.Offset, record: r})
+		}
+	}
+	return nil
 }
 
 // proofRun is one supervisor with its process, started again when it is killed.
@@ -172,7 +186,8 @@ type proofRun struct {
 
 	mu   sync.Mutex
 	cond *sync.Cond
-	pid  int // of the newest process; 0 once we killed it
+	pid  int  // of the newest process
+	runs bool // its conversation runs, and we have not killed it
 	log  bytes.Buffer
 }
 
@@ -210,7 +225,7 @@ func (r *proofRun) start(t *testing.T) {
 	}
 	r.cmd = exec.Command(binary, "run", "-b", r.brokers[0], "--log-format", "json", "--topic", "in=proof.in", "--", "python3", script, r.mode)
 	r.cmd.Dir = r.dir
-	r.cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"), "FLOW_SESSION_TIMEOUT=6s")
+	r.cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"), "FLOW_SESSION_TIMEOUT=6s", "FLOW_RECONNECT_MAX_BACKOFF=500ms")
 	out, err := r.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -241,22 +256,25 @@ func (r *proofRun) read(out io.Reader) {
 		r.log.Write(append(raw, '\n'))
 		if m := pidLine.FindStringSubmatch(line.Msg); line.Event == "process" && m != nil {
 			r.pid, _ = strconv.Atoi(m[1])
+		}
+		if line.Event == "ready" {
+			r.runs = true
 			r.cond.Broadcast()
 		}
 		r.mu.Unlock()
 	}
 }
 
-// process waits for a process that we have not killed yet.
-func (r *proofRun) process(ctx context.Context, t *testing.T) int {
+// running waits for a conversation that runs, and returns its process.
+func (r *proofRun) running(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	stop := context.AfterFunc(ctx, r.cond.Broadcast)
 	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.pid == 0 {
+	for !r.runs {
 		if ctx.Err() != nil {
-			t.Fatalf("%s: no process within the test's time", r.mode)
+			t.Fatalf("%s: no conversation within the test's time", r.mode)
 		}
 		r.cond.Wait()
 	}
@@ -265,11 +283,9 @@ func (r *proofRun) process(ctx context.Context, t *testing.T) int {
 
 func (r *proofRun) killProcess(pid int) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	_ = syscall.Kill(pid, syscall.SIGKILL) // it may just have gone by itself
-	if r.pid == pid {
-		r.pid = 0
-	}
+	r.runs = false
+	r.mu.Unlock()
+	_ = syscall.Kill(pid, syscall.SIGKILL) // a child of our child: nobody else has its pid before it is reaped
 }
 
 func (r *proofRun) killSelf(ctx context.Context, t *testing.T) {
@@ -281,7 +297,7 @@ func (r *proofRun) killSelf(ctx context.Context, t *testing.T) {
 		t.Fatalf("%s: the killed supervisor is still there", r.mode)
 	}
 	r.mu.Lock()
-	r.pid = 0
+	r.runs = false
 	r.mu.Unlock()
 	r.start(t)
 }

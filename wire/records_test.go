@@ -77,6 +77,20 @@ func TestR8_EmittedRecordsCrossUnchanged(t *testing.T) {
 	}
 }
 
+// TestR8_ShortRecordsBetweenOthers: nil headers and missing elements end nothing.
+func TestR8_ShortRecordsBetweenOthers(t *testing.T) {
+	h := list{list{bin("n"), bin("v"), "extra"}}
+	m, err := ParseFromProcess(body(t, "emit", 1, "o", list{list{bin("a"), nil, nil, 5}, list{bin("b"), nil, h}, list{}, list{bin("c"), bin("d"), h, nil, "extra"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := record.Header{Name: bin("n"), Value: bin("v")}
+	want := []record.Record{rec(bin("a"), nil, 5), rec(bin("b"), nil, record.Now, header), rec(nil, nil, record.Now), rec(bin("c"), bin("d"), record.Now, header)}
+	if got := m.(Emit).Records.Append(nil); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
 // TestRecordSizeIsExact holds RecordSize against msgpack's own encoder.
 func TestRecordSizeIsExact(t *testing.T) {
 	for i, r := range oddRecords() {

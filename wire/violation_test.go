@@ -91,6 +91,7 @@ func violations(t testing.TB) []struct {
 		{parse(body(t, "emit", 7, raw("\xc4\x05valid"), list{})), CodeWrongType, `emit of batch 7: outlet must be str, got bin`},
 		{emit(raw{0xdd, 0xff, 0xff, 0xff, 0xff}), CodeOverrun, `emit of batch 7: records is said to have 4294967295 elements, but 0 bytes are left in the frame; write one frame at a time, whole`},
 		{emit(raw{0x91, 0x91, 0xc6, 0, 0x10, 0, 0, 'x'}), CodeOverrun, `emit of batch 7: records[0].key is said to have 1048576 bytes, but 1 bytes are left in the frame; write one frame at a time, whole`},
+		{emit(append(make(raw, 0, 99), 0x91, 0x91, 0xc4, 2, 'x')), CodeOverrun, `emit of batch 7: records[0].key is said to have 2 bytes, but 1 bytes are left in the frame; write one frame at a time, whole`},
 		{emit(raw{0x91, 0x91, 0xc5, 0}), CodeOverrun, `emit of batch 7: records[0].key is said to have 2 bytes, but 1 bytes are left in the frame; write one frame at a time, whole`},
 		{emit(raw{0x92, 0x90, 0x91}), CodeOverrun, `emit of batch 7: records[1] is said to have 1 element, but 0 bytes are left in the frame; write one frame at a time, whole`},
 		{emit(raw{0x91, 0x91, 0xd4, 1, 1}), CodeExtension, `emit of batch 7: records[0].key is of a msgpack extension type; the protocol has none: send text, numbers or bytes`},

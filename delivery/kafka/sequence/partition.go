@@ -489,6 +489,7 @@ func (m *Machine) unsettle(b *batch, reason string) {
 		m.dirty++
 	}
 	m.remove(b)
+	m.touch(p) // what was in front of it can be withdrawn now
 	for _, w := range b.owners {
 		m.failNow(w)
 		if w.unsettled == "" {

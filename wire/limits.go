@@ -32,7 +32,7 @@ const (
 	// not say.
 	DefaultMaxInFlight = 32
 
-	// MaxHeld is the most bytes (record.Record.Size) that the emits of one batch
-	// may hold before its ack; beyond it the batch fails by name (HeldTooMuch).
+	// MaxHeld is the most bytes that the emits of one batch may hold before its
+	// ack; beyond it the batch fails by name (HeldTooMuch).
 	MaxHeld = 64 << 20
 )

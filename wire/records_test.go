@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -80,7 +81,7 @@ func TestR8_EmittedRecordsCrossUnchanged(t *testing.T) {
 // TestR8_ShortRecordsBetweenOthers: nil headers and missing elements end nothing.
 func TestR8_ShortRecordsBetweenOthers(t *testing.T) {
 	h := list{list{bin("n"), bin("v"), "extra"}}
-	m, err := ParseFromProcess(body(t, "emit", 1, "o", list{list{bin("a"), nil, nil, 5}, list{bin("b"), nil, h}, list{}, list{bin("c"), bin("d"), h, nil, "extra"}}))
+	m, err := ParseFromProcess(body(t, "emit", 1, "o", list{list{bin("a"), nil, nil, 5}, list{bin("b"), nil, h, nil, "extra"}, list{}, list{bin("c"), bin("d"), h}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,6 +222,40 @@ func (p *hotPath) parse() {
 }
 
 func (p *hotPath) append() { p.out = p.raw.Append(p.out[:0]) }
+
+// TestR10_HeldCountsWhatIsKept: structures and the whole frame, not only bytes.
+func TestR10_HeldCountsWhatIsKept(t *testing.T) {
+	if recordBytes != unsafe.Sizeof(record.Record{}) || headerBytes != unsafe.Sizeof(record.Header{}) {
+		t.Errorf("a record has %d bytes, a header %d", unsafe.Sizeof(record.Record{}), unsafe.Sizeof(record.Header{}))
+	}
+	headers := make(list, 1000)
+	for i := range headers {
+		headers[i] = list{[]byte{}, nil}
+	}
+	b := body(t, "emit", 1, "o", list{list{nil, nil, headers}, list{}}, strings.Repeat("extra", 1000))
+	m, err := ParseFromProcess(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := m.(Emit).Records; r.Bytes() != 0 || r.Held() != len(b)+2*recordBytes+1000*headerBytes {
+		t.Errorf("%d bytes, %d held", r.Bytes(), r.Held())
+	}
+}
+
+// TestAppendGrowsAmortized: a thousand emits of one record each.
+func TestAppendGrowsAmortized(t *testing.T) {
+	one := payload(1, 0)
+	var out []record.Record
+	grown := testing.AllocsPerRun(1, func() {
+		out = nil
+		for range 1000 {
+			out = one.raw.Append(out)
+		}
+	})
+	if len(out) != 1000 || grown > 50 {
+		t.Errorf("%d records, %v allocations", len(out), grown)
+	}
+}
 
 func TestStopModeAndLevelNames(t *testing.T) {
 	if Finish.String() != "finish" || Abandon.String() != "abandon" || LevelError.String() != "error" || LevelDebug.String() != "debug" {

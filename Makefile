@@ -5,7 +5,7 @@ help: ## what there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
 build: ## the program, ./ankka-flow: one static file
-	CGO_ENABLED=0 go build -trimpath -o ankka-flow ./cmd/ankka-flow
+	CGO_ENABLED=0 go build -o ankka-flow ./cmd/ankka-flow
 
 demo: build ## the example on an embedded broker; Ctrl-C ends it
 	@# bash -m: a process group of its own in the terminal, so that Ctrl-C reaches ankka-flow and not make

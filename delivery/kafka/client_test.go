@@ -200,33 +200,52 @@ func TestR9_ExchangeKnowsWhetherAnythingWasSent(t *testing.T) {
 		t.Errorf("context over: %v, %v", sent, err)
 	}
 	failed := errors.New("failed")
-	if sent, err := c.exchange(ctx, 0, func(io.ReadWriter) error { return failed }); !sent || !errors.Is(err, failed) {
-		t.Errorf("begun: %v, %v", sent, err)
+	if sent, err := c.exchange(ctx, 0, func(io.ReadWriter) error { return failed }); sent || !errors.Is(err, failed) {
+		t.Errorf("nothing written: %v, %v", sent, err)
+	}
+	one := func(rw io.ReadWriter) error { rw.Write([]byte{0}); return failed }
+	if sent, err := c.exchange(ctx, 0, one); !sent || !errors.Is(err, failed) {
+		t.Errorf("one byte written: %v, %v", sent, err)
+	}
+	if err := c.Probe(ctx); err != nil { // a good connection lies in the pool
+		t.Fatal(err)
 	}
 	addr, _ := c.nodeAddr(0)
 	cl.Close()
-	eventually(t, "nothing listens", func() bool {
+	eventually(t, "nothing listens and the connections are closed", func() bool {
 		nc, err := net.Dial("tcp", addr)
 		if err == nil {
 			nc.Close()
+			return false
 		}
-		return err != nil
+		c.conns.mu.Lock()
+		defer c.conns.mu.Unlock()
+		for g := range c.conns.open {
+			if !hungUp(g.Conn) {
+				return false
+			}
+		}
+		return true
 	})
-	// The pooled connection is dead: whatever is said about it must not be
-	// "nothing was sent" unless that is so.
+	// Pooled connections are dead: that is seen before anything is written.
+	hungUp := 0
 	for range 3 {
-		ran := false
 		sent, err := c.exchange(ctx, 0, func(rw io.ReadWriter) error {
-			ran = true
 			_, err := rw.Write([]byte{0, 0, 0, 0})
 			if err == nil {
 				_, err = readFrame(rw, metadataKey, metadataVersion, 0, nil)
 			}
 			return err
 		})
-		if err == nil || sent != ran {
-			t.Errorf("broker gone: handed over %v, ran %v, %v", sent, ran, err)
+		if err == nil || sent {
+			t.Errorf("broker gone: handed over %v, %v", sent, err)
 		}
+		if errors.Is(err, errHungUp) {
+			hungUp++
+		}
+	}
+	if hungUp == 0 {
+		t.Error("no dead connection was in the pool: this test shows nothing")
 	}
 }
 
@@ -243,6 +262,7 @@ func TestExchange_CancelEndsALongWait(t *testing.T) {
 	begun := make(chan struct{})
 	go func() { <-begun; cancel() }()
 	sent, err := c.exchange(ctx, 0, func(rw io.ReadWriter) error {
+		rw.Write([]byte{0})
 		close(begun)
 		_, err := rw.Read(make([]byte, 1)) // the broker has nothing to say
 		returned = true

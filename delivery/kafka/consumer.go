@@ -251,6 +251,7 @@ func (k *Consumer) run() {
 	for k.ctx.Err() == nil {
 		changed := k.c.changed()
 		k.lookAtTopic()
+		k.fetch.tellLeaderless()
 		wait := refreshMissing // the metadata's age is looked at
 		if k.due {
 			wait = max(0, min(wait, k.wakeAt-sinceBoot()))

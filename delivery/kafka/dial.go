@@ -2,10 +2,15 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
 )
+
+// errHungUp says that the broker had closed the connection before anything was
+// written to it, as it does with idle ones and when it restarts.
+var errHungUp = errors.New("the broker had closed the connection")
 
 // guardedConn is a connection that never waits without a limit: where the
 // layer above has set no deadline, each read and write gets one of its own.
@@ -37,6 +42,9 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 		c.Conn.SetWriteDeadline(time.Now().Add(c.limit)) // an error shows in the write
 	}
 	c.mu.Unlock()
+	if hungUp(c.Conn) {
+		return 0, errHungUp
+	}
 	return c.Conn.Write(b)
 }
 

@@ -36,7 +36,9 @@ type raw struct {
 	fn    func(io.ReadWriter) error
 	state atomic.Int32 // rawWaiting, rawStarted, rawAbandoned
 	done  chan struct{}
-	err   error // fn's result; read it after done
+	// Read these after done.
+	err     error // fn's result
+	written int   // bytes that the connection took
 }
 
 const (
@@ -46,6 +48,19 @@ const (
 )
 
 var _ protocol.RawExchanger = (*raw)(nil)
+
+// counted counts what is written.
+type counted struct {
+	io.ReadWriter
+	n *int
+}
+
+// Write follows io.Writer.
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.ReadWriter.Write(b)
+	*c.n += n
+	return n, err
+}
 
 // rawAnswer is the message that kafka-go wants to hand back.
 type rawAnswer struct{}
@@ -74,7 +89,7 @@ func (r *raw) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, r.err
 	}
 	stop := context.AfterFunc(r.ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
-	r.err = r.fn(rw)
+	r.err = r.fn(&counted{rw, &r.written})
 	if !stop() && r.err == nil {
 		// The answer is good, but the connection may have been cut.
 		return nil, r.ctx.Err()
@@ -130,7 +145,7 @@ func (c *Client) exchangeAt(ctx context.Context, addr string, fn func(rw io.Read
 	}
 	<-msg.done
 	if msg.err != nil {
-		return true, fmt.Errorf("broker at %s: %w", addr, msg.err)
+		return msg.written > 0, fmt.Errorf("broker at %s: %w", addr, msg.err)
 	}
 	return true, nil
 }
@@ -286,14 +301,20 @@ func (c *Client) frameTo(ctx context.Context, addr string, key, version int16, b
 	defer frames.Put(frame)
 	id := correlation.Add(1)
 	*frame = appendFrame((*frame)[:0], key, version, id, c.cfg.ClientID, body)
-	sent, err = c.exchangeAt(ctx, addr, func(rw io.ReadWriter) error {
-		if _, err := rw.Write(*frame); err != nil {
+	exchange := func() (bool, error) {
+		return c.exchangeAt(ctx, addr, func(rw io.ReadWriter) error {
+			if _, err := rw.Write(*frame); err != nil {
+				return err
+			}
+			var err error
+			answer, err = readFrame(rw, key, version, id, buffer)
 			return err
-		}
-		var err error
-		answer, err = readFrame(rw, key, version, id, buffer)
-		return err
-	})
+		})
+	}
+	// Each try takes one dead connection out of the pool.
+	for sent, err = exchange(); !sent && errors.Is(err, errHungUp) && ctx.Err() == nil; {
+		sent, err = exchange()
+	}
 	if err != nil {
 		return nil, sent, err
 	}

@@ -28,6 +28,9 @@ const (
 	leastBytes = 64 << 10
 	// fetchMargin is what an answer may take beyond its wait at the broker.
 	fetchMargin = 10 * time.Second
+	// leaderlessAfter is how long a partition may be without a leader before
+	// that is told; an election takes a few seconds.
+	leaderlessAfter = 5 * time.Second
 	// tellAfter is how many failures in a row are nothing unusual.
 	tellAfter = 3
 )
@@ -155,6 +158,25 @@ func (f *fetcher) ensureLoops() {
 		f.wg.Go(func() { f.run(l, idle) })
 	}
 	f.wake()
+}
+
+// tellLeaderless tells about partitions that have had no leader for a while.
+func (f *fetcher) tellLeaderless() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range f.order {
+		p := f.partitions[id]
+		_, led := f.c.leader(f.in.Topic, id)
+		switch {
+		case led || !p.owned || !p.running || p.blocked:
+			p.orphan = time.Time{}
+		case p.orphan.IsZero():
+			p.orphan = time.Now()
+		case time.Since(p.orphan) > leaderlessAfter && !p.told:
+			p.told = true
+			f.failed(id, "the partition has no leader: its brokers are away, or the topic is gone", false)
+		}
+	}
 }
 
 // run is one of the two goroutines of a leader. It ends with the consumer.

@@ -68,6 +68,7 @@ type partition struct {
 	bad     int  // batches refused in a row, by Cut
 	told    bool // the failure was told
 	retryAt time.Time
+	orphan  time.Time // since when it has no leader; zero: it has one
 	end     End
 }
 

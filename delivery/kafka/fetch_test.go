@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -499,4 +501,74 @@ func readFetch(frame []byte) (out []fetched, err error) {
 	r := fetchReader{buf: bufio.NewReader(bytes.NewReader(frame))}
 	_, _, err = r.answer(7, func(int32) bool { return true }, func(f fetched) { out = append(out, f) })
 	return out, err
+}
+
+// A broker over its quota answers without any topic: no end, and no reason to
+// ask again at once.
+func TestFetch_AThrottledAnswerIsNoEnd(t *testing.T) {
+	cl := newCluster(t, kfake.SeedTopics(1, "t"))
+	var throttled atomic.Int64
+	cl.ControlKey(1, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		if throttled.Add(1) > 3 {
+			return nil, nil, false
+		}
+		cl.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = 50
+		return resp, nil, true
+	})
+	write(t, kgoClient(t, cl), "t", 1, 0, 5)
+	begin := time.Now()
+	r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
+	eventually(t, "the records", func() bool { return r.count() == 5 })
+	if d := time.Since(begin); d < 150*time.Millisecond {
+		t.Errorf("the throttle was not kept: %v", d)
+	}
+	if _, failed := find(r, func(delivery.FetchFailed) bool { return true }); failed {
+		t.Error("a throttle was told as a failure")
+	}
+}
+
+func TestR10_ThePrefetchOfManyPartitionsIsBounded(t *testing.T) {
+	const partitions = 200
+	cl := newCluster(t, kfake.SyntheticFetch(kfake.SyntheticBatch{RecordBytes: 1000, Records: 250}), kfake.SeedTopics(partitions, "t"))
+	c := newTestClient(t, cl.ListenAddrs())
+	r := take(t, c, Inlet{Topic: "t"}, func(r *taker) { r.manual = true })
+	least := prefetchBudget
+	left := func() int {
+		c.budget.mu.Lock()
+		defer c.budget.mu.Unlock()
+		least = min(least, c.budget.left)
+		return c.budget.left
+	}
+	eventually(t, "the budget is used up", func() bool { return left() < leastBytes })
+	// Reading goes on: every partition gets its turn.
+	seen := map[int32]bool{}
+	var buf []record.Record
+	eventually(t, "records of every partition", func() bool {
+		left()
+		for p := range int32(partitions) {
+			if buf, _, _, _, _ = r.k.Cut(p, buf, 1000, 1<<20); len(buf) > 0 {
+				seen[p] = true
+			}
+		}
+		return len(seen) == partitions
+	})
+	if least < -2<<20 {
+		t.Errorf("the budget was exceeded by %d KiB", -least>>10)
+	}
+}
+
+// hostPort splits an address of the fake broker.
+func hostPort(t testing.TB, addr string) (string, int32) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, int32(n)
 }

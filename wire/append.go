@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -113,13 +114,9 @@ func values(m Message) []any {
 	case Refuse:
 		return []any{KindRefuse, texts(m.Problems)}
 	case Start:
-		config := make(map[string]any, len(m.Config))
-		for k, v := range m.Config {
-			config[k] = v
-		}
 		return []any{KindStart, map[string]any{
 			"conversation": m.Conversation, "instance": m.Instance,
-			"pipeline": m.Pipeline, "streamlet": m.Streamlet, "config": config,
+			"pipeline": m.Pipeline, "streamlet": m.Streamlet, "config": scalarMap(m.Config),
 			"errors": textMap(m.Errors), "inlets": textMap(m.Inlets), "outlets": textMap(m.Outlets),
 		}}
 	case Stop:
@@ -148,11 +145,7 @@ func values(m Message) []any {
 		if m.Fields == nil {
 			return []any{KindLog, m.Level.String(), m.Message}
 		}
-		fields := make(map[string]any, len(m.Fields))
-		for k, v := range m.Fields {
-			fields[k] = v
-		}
-		return []any{KindLog, m.Level.String(), m.Message, fields}
+		return []any{KindLog, m.Level.String(), m.Message, scalarMap(m.Fields)}
 	}
 	panic(fmt.Sprintf("wire: no encoding for %T", m))
 }
@@ -178,7 +171,8 @@ func put(m map[string]any, key string, value any, said bool) {
 	}
 }
 
-// textMap is m, never nil: nil would be encoded as nil, and what is due is a map.
+// textMap is a copy of m, never nil: nil would be encoded as nil, and what is due
+// is a map.
 func textMap(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {
@@ -186,6 +180,23 @@ func textMap(m map[string]string) map[string]any {
 	}
 	return out
 }
+
+// scalarMap is a copy of m, never nil, in which what is no scalar becomes
+// something that clean refuses.
+func scalarMap(m map[string]any) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		switch v.(type) {
+		case string, bool, float64, int64:
+			out[k] = v
+		default:
+			out[k] = noScalar{v}
+		}
+	}
+	return out
+}
+
+type noScalar struct{ value any }
 
 func texts(s []string) []any {
 	out := make([]any, len(s))
@@ -196,9 +207,10 @@ func texts(s []string) []any {
 }
 
 // appendValue appends v with msgpack's encoder: sorted keys and the shortest
-// integers, as appendInt writes them. It refuses what the protocol has no type for.
+// integers, as appendInt writes them.
 func appendValue(dst []byte, v any) ([]byte, error) {
-	if err := checkValue(v); err != nil {
+	v, err := clean(v)
+	if err != nil {
 		return nil, err
 	}
 	w := sliceWriter(dst)
@@ -211,41 +223,62 @@ func appendValue(dst []byte, v any) ([]byte, error) {
 	return w, nil
 }
 
-func checkValue(v any) error {
-	var n int64
+// clean is v, whose arrays and maps are ours, fit for the wire: every text in
+// UTF-8 (a reason may quote what came from anywhere, and other languages'
+// decoders refuse the whole frame for it), every integer within MaxInteger. It
+// refuses what the protocol has no type for.
+func clean(v any) (any, error) {
 	switch v := v.(type) {
-	case nil, string, bool, float64:
-		return nil
+	case nil, bool, float64:
+		return v, nil
+	case string:
+		return utf8Text(v), nil
 	case int:
-		n = int64(v)
+		return v, cleanInt(int64(v))
 	case int64:
-		n = v
+		return v, cleanInt(v)
 	case uint64:
-		if n = int64(v); v > MaxInteger {
-			return fmt.Errorf("the integer %d is outside the protocol's 2^53 - 1", v)
+		if v > MaxInteger {
+			return nil, fmt.Errorf("the integer %d is outside the protocol's 2^53 - 1", v)
 		}
+		return v, nil
 	case []any:
-		for _, e := range v {
-			if err := checkValue(e); err != nil {
-				return err
+		for i := range v {
+			var err error
+			if v[i], err = clean(v[i]); err != nil {
+				return nil, err
 			}
 		}
-		return nil
+		return v, nil
 	case map[string]any:
-		for k, e := range v {
-			if err := checkValue(e); err != nil {
-				return fmt.Errorf("%s: %w", k, err)
-			}
-		}
-		return nil
-	default:
-		return fmt.Errorf("a %T has no place in the protocol; string, bool, int64 and float64 have", v)
+		return cleanMap(v)
+	case noScalar:
+		return nil, fmt.Errorf("a %T has no place in the protocol; string, bool, int64 and float64 have", v.value)
 	}
+	panic(fmt.Sprintf("wire: a message has a %T", v))
+}
+
+func cleanInt(n int64) error {
 	if n > MaxInteger || n < -MaxInteger {
 		return fmt.Errorf("the integer %d is outside the protocol's 2^53 - 1", n)
 	}
 	return nil
 }
+
+func cleanMap(m map[string]any) (any, error) {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		c, err := clean(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k, err)
+		}
+		out[utf8Text(k)] = c
+	}
+	return out, nil
+}
+
+// utf8Text is s with U+FFFD for what is no UTF-8 in it.
+func utf8Text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // sliceWriter appends what is written: msgpack's encoder wants a writer, and
 // bytes.Buffer would cost a copy.

@@ -189,7 +189,7 @@ func (c *cursor) strBytes() []byte {
 }
 
 // str is a text, copied. What is no UTF-8 in it becomes U+FFFD.
-func (c *cursor) str() string { return strings.ToValidUTF8(string(c.strBytes()), "\uFFFD") }
+func (c *cursor) str() string { return utf8Text(string(c.strBytes())) }
 
 // boolOrNil is a bool, false for nil.
 func (c *cursor) boolOrNil() bool {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"reflect"
@@ -202,8 +203,13 @@ func TestIntegerLimit(t *testing.T) {
 	if _, err := Append(nil, Start{Config: map[string]any{"n": int64(-MaxInteger)}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Append(nil, Log{Fields: map[string]any{"n": []int{1}}}); err == nil {
-		t.Error("Append took a type that the protocol has not")
+	for _, v := range []any{[]int{1}, []any{int64(1)}, map[string]any{}, nil, []byte("x")} {
+		if _, err := Append(nil, Log{Fields: map[string]any{"n": v}}); err == nil {
+			t.Errorf("Append took %T in a log's fields", v)
+		}
+		if _, err := Append(nil, Start{Config: map[string]any{"n": v}}); err == nil {
+			t.Errorf("Append took %T in a config", v)
+		}
 	}
 }
 
@@ -228,12 +234,12 @@ func TestDepthLimit(t *testing.T) {
 
 // TestHostileHeadersDoNotAllocate: every header of the protocol, claiming 2^32 - 1.
 func TestHostileHeadersDoNotAllocate(t *testing.T) {
-	array, dict, text, bytes := raw("\xdd\xff\xff\xff\xff"), raw("\xdf\xff\xff\xff\xff"), raw("\xdb\xff\xff\xff\xff"), raw("\xc6\xff\xff\xff\xff")
+	array, dict, text, blob := raw("\xdd\xff\xff\xff\xff"), raw("\xdf\xff\xff\xff\xff"), raw("\xdb\xff\xff\xff\xff"), raw("\xc6\xff\xff\xff\xff")
 	process := [][]byte{array, body(t, text), body(t, "emit", 1, text), body(t, "emit", 1, "o", array),
-		body(t, "emit", 1, "o", raw("\x91"+string(array))), body(t, "emit", 1, "o", raw("\x91\x91"+string(bytes))),
-		body(t, "emit", 1, "o", raw("\x91\x93\xc0\xc0"+string(array))), body(t, "emit", 1, "o", raw("\x91\x93\xc0\xc0\x91\x92"+string(bytes))),
+		body(t, "emit", 1, "o", raw("\x91"+string(array))), body(t, "emit", 1, "o", raw("\x91\x91"+string(blob))),
+		body(t, "emit", 1, "o", raw("\x91\x93\xc0\xc0"+string(array))), body(t, "emit", 1, "o", raw("\x91\x93\xc0\xc0\x91\x92"+string(blob))),
 		body(t, "forward", 1, "o", array), body(t, "fail", 1, dict), body(t, "report", 1, array), body(t, "log", "info", "m", dict),
-		body(t, "log", "info", text), body(t, "spec", dict), body(t, "ack", 1, array), body(t, "ack", 1, dict), body(t, "ack", 1, bytes)}
+		body(t, "log", "info", text), body(t, "spec", dict), body(t, "ack", 1, array), body(t, "ack", 1, dict), body(t, "ack", 1, blob)}
 	for i, b := range process {
 		var err error
 		grown := allocated(func() { _, err = ParseFromProcess(b) })
@@ -267,5 +273,23 @@ func TestBytesInsideAFrameBoundAllocation(t *testing.T) {
 	grown = allocated(func() { m, _ = ParseFromProcess(body(t, "forward", 1, "o", ints)) })
 	if len(m.(Forward).Indexes) != n || grown > 16*n+4<<20 {
 		t.Errorf("%d indexes, %d bytes allocated", len(m.(Forward).Indexes), grown)
+	}
+}
+
+// TestTextIsUTF8 in both directions: Python's decoder refuses a frame otherwise.
+func TestTextIsUTF8(t *testing.T) {
+	broken, mended := "a\xffb", "a\uFFFDb"
+	frame, err := Append(nil, Start{Pipeline: broken, Config: map[string]any{broken: broken}, Inlets: map[string]string{"in": broken}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := ParseFromSupervisor(frame[4:])
+	s, _ := m.(Start)
+	if err != nil || bytes.Contains(frame, []byte(broken)) || s.Pipeline != mended || s.Config[mended] != mended || s.Inlets["in"] != mended {
+		t.Errorf("%v, %+v", err, s)
+	}
+	got, err := ParseFromProcess(body(t, "fail", 1, map[string]any{"message": broken}))
+	if err != nil || got.(Fail).Message != mended {
+		t.Errorf("%v, %+v", err, got)
 	}
 }

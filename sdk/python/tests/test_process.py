@@ -380,6 +380,15 @@ serve(S())
         assert emitted == 10
 
 
+def test_case15_pings_alone_fill_the_pipe(spawn: Spawn) -> None:
+    process = spawn(HEAD + IDENTITY)
+    process.start()
+    process.reading.clear()
+    process.send(*(["ping", n] for n in range(40_000)))  # 400 KB each way: this write ends only as it is read
+    process.reading.set()
+    assert sorted(process.next()[1] for _ in range(40_000)) == list(range(40_000))
+
+
 def test_case47_finish_answers_everything_then_stopped(spawn: Spawn) -> None:
     process = spawn(
         HEAD

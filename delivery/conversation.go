@@ -133,7 +133,11 @@ func (c *Core) noteReady() {
 func (c *Core) backoff() {
 	v := &c.conv
 	v.waitUntil = c.now + v.wait
-	c.note(NoteWaiting, TP{}, fmt.Sprintf("%v until the next discovery", v.wait))
+	next := "then the process is started again"
+	if c.process.state == processUp {
+		next = "then the process gets a new conversation"
+	}
+	c.note(NoteWaiting, TP{}, fmt.Sprintf("%v, %s", v.wait, next))
 	v.wait = min(2*v.wait, c.cfg.ReconnectMax)
 }
 
@@ -214,6 +218,13 @@ func (c *Core) onReload(e ReloadAsked) {
 	}
 }
 
+// NoAnswer says to a person that a process did not answer discovery in time,
+// and the usual causes.
+func NoAnswer(within time.Duration) string {
+	return fmt.Sprintf("no answer to discovery within %v; does it call serve()? A program without an SDK must flush its stdout; "+
+		"the ankka-flow package whose link is gRPC never answers here", within)
+}
+
 // expireConversation does what the deadline of a state asks for.
 func (c *Core) expireConversation() {
 	v := &c.conv
@@ -227,7 +238,7 @@ func (c *Core) expireConversation() {
 	switch {
 	case v.state == Discovering && !v.spec && due:
 		c.fail(failure{process: true, kill: true,
-			reason: fmt.Sprintf("no answer to discovery within %v; does it serve the protocol?", c.cfg.DiscoveryTimeout)})
+			reason: NoAnswer(c.cfg.DiscoveryTimeout)})
 	case v.state == Ending && due:
 		c.fail(failure{process: true, kill: true, reason: "the process did not answer stop"})
 	case v.state == Stopping && v.reload && due:

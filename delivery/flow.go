@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -192,10 +193,10 @@ func (c *Core) onEmitted(e Emitted) {
 	b := c.batches[e.ID]
 	switch {
 	case b == nil || b.acked:
-		c.violate(fmt.Sprintf("emit for batch %d, which is not in flight", e.ID), b)
+		c.notInFlight("emit", e.ID, b)
 		return
 	case !c.conv.declares(e.Outlet):
-		c.violate(fmt.Sprintf("emit to %q, which is not a declared outlet", e.Outlet), b)
+		c.violate(fmt.Sprintf("emit of batch %d: no outlet %q is declared; declared are: %s", e.ID, e.Outlet, orNone(c.conv.outlets)), b)
 		return
 	case b.void:
 		return
@@ -217,6 +218,13 @@ func (c *Core) onEmitted(e Emitted) {
 	}
 	c.hold(b, e.Records, size)
 	c.do(Hold{b.id})
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 func (c *Core) largestHolder() *batch {

@@ -22,6 +22,8 @@ type process struct {
 	state processState
 	// number counts launches from 1.
 	number uint64
+	// firstID is the first id of a batch that it can have got.
+	firstID uint64
 	// everLaunched: a launch has worked once, so that a later failure is no
 	// reason to exit.
 	everLaunched bool
@@ -35,7 +37,7 @@ type process struct {
 
 func (c *Core) launch() {
 	c.process = process{
-		state: processLaunching, number: c.process.number + 1,
+		state: processLaunching, number: c.process.number + 1, firstID: c.lastID + 1,
 		everLaunched: c.process.everLaunched, maxInFlight: defaultCredit,
 	}
 	c.do(Launch{c.process.number})
@@ -230,6 +232,16 @@ func (c *Core) onWithdrawn(e Withdrawn) {
 	}
 }
 
+// notInFlight is an emit or an answer for a batch that the process does not
+// hold. The texts are those of the protocol's page.
+func (c *Core) notInFlight(kind string, id uint64, b *batch) {
+	why := "no batch of that id was ever sent; answer with the id that the batch came with"
+	if id >= c.process.firstID && id <= c.lastID {
+		why = "that batch was answered before; emit before the ack, and answer every batch once"
+	}
+	c.violate(fmt.Sprintf("%s of batch %d: %s", kind, id, why), b)
+}
+
 // takeBack ends a live batch that the process answered with fail or never got.
 func (c *Core) takeBack(b *batch) {
 	p := b.part
@@ -245,7 +257,7 @@ func (c *Core) onAcked(e Acked) {
 	b := c.batches[e.ID]
 	switch {
 	case b == nil || b.acked:
-		c.violate(fmt.Sprintf("ack for batch %d, which is not in flight", e.ID), b)
+		c.notInFlight("ack", e.ID, b)
 	case b.void:
 		c.answered(b)
 	default:
@@ -261,7 +273,7 @@ func (c *Core) onFailed(e Failed) {
 	b := c.batches[e.ID]
 	switch {
 	case b == nil || b.acked:
-		c.violate(fmt.Sprintf("fail for batch %d, which is not in flight", e.ID), b)
+		c.notInFlight("fail", e.ID, b)
 	case b.void:
 		c.answered(b)
 	default:

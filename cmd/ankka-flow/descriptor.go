@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ankka-flow/delivery"
 	"ankka-flow/supervisor"
 	"ankka-flow/wire"
 )
@@ -95,7 +96,7 @@ func (a *app) discover(ctx context.Context, args []string, t *timing) (*wire.Des
 		return nil, fmt.Errorf("encoding discover: %w", err)
 	}
 	p.Control(frame)
-	ctx, cancel := context.WithTimeoutCause(ctx, t.discovery, fmt.Errorf("no answer to discovery within %v; does it call serve()?", t.discovery))
+	ctx, cancel := context.WithTimeoutCause(ctx, t.discovery, errors.New(delivery.NoAnswer(t.discovery)))
 	defer cancel()
 	d, err := awaitSpec(ctx, p)
 	p.CloseInput()

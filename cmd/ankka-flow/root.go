@@ -62,7 +62,14 @@ func (a *app) finish(err error) int {
 		code = exit.code
 	}
 	if text := err.Error(); text != "" {
-		fmt.Fprintf(a.stderr, "ankka-flow: %s\n", text)
+		// Each of several problems gets its own beginning; what is indented
+		// belongs to the line before it.
+		for _, line := range strings.Split(text, "\n") {
+			if !strings.HasPrefix(line, " ") {
+				line = "ankka-flow: " + line
+			}
+			fmt.Fprintln(a.stderr, line)
+		}
 	}
 	return code
 }

@@ -124,7 +124,10 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		a.log.Info(orElse(result.Reason, "everything is committed"), "event", "stopped")
 		return nil
 	}
-	return &exitError{code: result.Code, err: errors.New(orElse(result.Reason, "failed"))}
+	if !result.Said {
+		a.log.Error(orElse(result.Reason, "failed"), "event", "failed")
+	}
+	return &exitError{code: result.Code}
 }
 
 // runSettings is what the flags of run come to.

@@ -44,6 +44,8 @@ type Result struct {
 	// Code is the exit code (the table is supervisor's).
 	Code   int
 	Reason string
+	// Said: Reason was logged as it happened; who says it again says it twice.
+	Said bool
 }
 
 // Driver is one run.
@@ -79,6 +81,7 @@ type Driver struct {
 	frames   frames
 	emitted  any // the wire.Emit or wire.Forward being stepped
 	progress progress
+	told     string // the reason of a failure or a stop that was said last
 }
 
 // preparation is the end of a Broker.Prepare.
@@ -118,7 +121,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 	for d.exit == nil {
 		select {
 		case <-ctx.Done():
-			return Result{Code: supervisor.ExitCode(supervisor.Forced, nil, nil), Reason: "forced to end"}
+			return Result{Code: supervisor.ExitCode(supervisor.Forced, nil, nil), Reason: "ended at once, as asked; what was not committed is delivered again"}
 		case a := <-d.events:
 			d.onBroker(a)
 		case ev, ok := <-d.procCh:
@@ -126,7 +129,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 		case p := <-d.prepared:
 			d.onPrepared(p)
 		case reason := <-d.cfg.Stops:
-			d.step(delivery.StopAsked{Reason: reason})
+			d.stepSaid(delivery.StopAsked{Reason: reason})
 		case reason := <-d.cfg.Reloads:
 			d.step(delivery.ReloadAsked{Reason: reason})
 		case ask := <-d.asks:
@@ -137,7 +140,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 		}
 		d.arm(timer)
 	}
-	return Result{Code: d.exit.Code, Reason: d.exit.Reason}
+	return Result{Code: d.exit.Code, Reason: d.exit.Reason, Said: d.exit.Reason == d.told}
 }
 
 // arm sets the timer to what is due next: the core's wake or the progress line.
@@ -203,6 +206,35 @@ func (d *Driver) onBroker(a arrival) {
 // what is to be done.
 func (d *Driver) step(ev delivery.Event) {
 	d.queue = d.core.Step(d.queue, d.now(), ev)
+	d.carryOut()
+}
+
+// stepSaid steps an event that people were told of already: that the stream
+// fails or stops because of it would be the same line again.
+func (d *Driver) stepSaid(ev delivery.Event) {
+	from := len(d.queue)
+	d.queue = d.core.Step(d.queue, d.now(), ev)
+	d.hush(d.queue[from:])
+	d.carryOut()
+}
+
+// hush keeps what was said from being said again, and reports whether the
+// stream fails by it.
+func (d *Driver) hush(actions []delivery.Action) (fails bool) {
+	for i, action := range actions {
+		n, ok := action.(delivery.Note)
+		if !ok || n.Kind != delivery.NoteFailed && n.Kind != delivery.NoteStopping {
+			continue
+		}
+		fails = fails || n.Kind == delivery.NoteFailed
+		d.told = n.Text
+		n.Kind = delivery.NoteProcess // for who debugs
+		actions[i] = n
+	}
+	return fails
+}
+
+func (d *Driver) carryOut() {
 	if d.busy {
 		return
 	}

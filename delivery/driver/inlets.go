@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"ankka-flow/delivery"
@@ -69,7 +70,8 @@ func (d *Driver) onPrepared(p preparation) {
 		return // replaced meanwhile
 	}
 	if p.err != nil {
-		d.log.Error(p.err.Error(), "event", "failed")
+		d.say(slog.LevelError, "failed", p.err.Error())
+		d.told = p.err.Error()
 		d.exit = &delivery.Exit{Code: 2, Reason: p.err.Error()}
 		return
 	}

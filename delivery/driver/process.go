@@ -68,7 +68,8 @@ func (d *Driver) launch(a delivery.Launch) {
 		if errors.As(err, &launchErr) {
 			code = launchErr.Code
 		}
-		d.step(delivery.LaunchFailed{Process: a.Process, Reason: err.Error(), Code: code})
+		d.say(slog.LevelError, "process", err.Error())
+		d.stepSaid(delivery.LaunchFailed{Process: a.Process, Reason: err.Error(), Code: code})
 		return
 	}
 	d.proc, d.process, d.procCh, d.awaiting = proc, a.Process, proc.Events(), false
@@ -182,8 +183,11 @@ func (d *Driver) onProcess(ev supervisor.Event, ok bool) {
 // answers with may be the next launch.
 func (d *Driver) exited(e supervisor.Exited) {
 	d.proc, d.procCh = nil, nil
-	d.sayExit(e)
-	d.step(delivery.Exited{Process: d.process, Reason: e.String(), Code: exitStatus(e)})
+	unanswered := d.core.Status().InFlight
+	from := len(d.queue)
+	d.queue = d.core.Step(d.queue, d.now(), delivery.Exited{Process: d.process, Reason: e.String(), Code: exitStatus(e)})
+	d.sayExit(e, d.hush(d.queue[from:]), unanswered)
+	d.carryOut()
 }
 
 // exitStatus is the code as a shell sees it.
@@ -267,7 +271,10 @@ func (d *Driver) discovered(m wire.Spec) {
 	d.awaiting = false
 	plan, problems := NewPlan(&d.cfg.Declared, &m.Descriptor)
 	if len(problems) > 0 {
-		d.step(delivery.SpecRefused{Process: d.process, Problems: problems})
+		for _, problem := range problems {
+			d.say(slog.LevelError, "refused", problem)
+		}
+		d.stepSaid(delivery.SpecRefused{Process: d.process, Problems: problems})
 		return
 	}
 	if m.Capabilities.Ping {

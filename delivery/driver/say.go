@@ -26,10 +26,15 @@ func (d *Driver) note(n delivery.Note) {
 		event = "ready"
 	case delivery.NoteFailed:
 		level, event = slog.LevelError, "failed"
+		d.told = n.Text
 	case delivery.NoteWaiting:
 		event = "waiting"
 	case delivery.NoteStopping:
 		event = "stopping"
+		if n.Text == d.told {
+			level = slog.LevelDebug // it stops because of the failure that was just said
+		}
+		d.told = n.Text
 	case delivery.NoteReloading:
 		event = "reload"
 	case delivery.NotePartition:
@@ -50,18 +55,38 @@ func (d *Driver) note(n delivery.Note) {
 }
 
 // sayExit says how the process ended. Its last lines were shown as they came.
-func (d *Driver) sayExit(e supervisor.Exited) {
-	level := slog.LevelInfo
-	if e.Code != 0 && !e.Killed {
-		level = slog.LevelError
+// fails: the stream fails by it.
+func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
+	level, text := slog.LevelInfo, fmt.Sprintf("%s: %s", e, d.cfg.Command)
+	if e.Killed {
+		text = fmt.Sprintf("killed: %s", d.cfg.Command)
 	}
-	d.say(level, "process", fmt.Sprintf("%s: %s", e, d.cfg.Command))
+	if fails {
+		level = slog.LevelError
+		text += d.exitHint(e, unanswered)
+	}
+	d.say(level, "process", text)
 	if e.HalfFrame != nil {
 		d.say(slog.LevelWarn, "process", e.HalfFrame.Error())
 	}
 	for _, left := range e.Leftover {
 		d.say(slog.LevelWarn, "process", "left behind in its group, and killed: "+left)
 	}
+}
+
+// exitHint says what an end that nobody asked for means, beyond its code.
+func (d *Driver) exitHint(e supervisor.Exited, unanswered int) string {
+	switch {
+	case d.awaiting && e.Code == 0:
+		return "; it ended without an answer to discovery: does it call serve()?"
+	case unanswered == 1:
+		return "; 1 batch was unanswered and is delivered again"
+	case unanswered > 1:
+		return fmt.Sprintf("; %d batches were unanswered and are delivered again", unanswered)
+	case e.Code == 0:
+		return "; it was not asked to end: a streamlet serves until its stdin ends"
+	}
+	return ""
 }
 
 // processLog passes a structured log record of the process on.

@@ -5,7 +5,17 @@ Run it from the repository's root, with records to begin with:
     ankka-flow run --input in=examples/carts.jsonl -- python3 examples/cart_router.py
 """
 
-from ankka_flow import Context, Emit, IntegerParameter, JsonInlet, JsonOutlet, Record, Streamlet, json, serve
+from ankka_flow import (
+    Context,
+    Emit,
+    IntegerParameter,
+    JsonInlet,
+    JsonOutlet,
+    Record,
+    Streamlet,
+    json,
+    serve,
+)
 
 
 class CartRouter(Streamlet):
@@ -17,7 +27,9 @@ class CartRouter(Streamlet):
     review = JsonOutlet("review", schema_name="cart-review.v1")
 
     threshold = IntegerParameter(
-        "review-threshold", default=100, description="Carts with a total above this go to the review outlet."
+        "review-threshold",
+        default=100,
+        description="Carts with a total above this go to the review outlet.",
     )
 
     def process_record(self, record: Record, ctx: Context) -> Emit:

@@ -66,6 +66,10 @@ func TestAbortedTransactions(t *testing.T) {
 			data:    join(data(0, 1, 1), marker(1, 1, commit), data(2, 1, 1), data(3, 1, 1), marker(4, 1, abort)),
 			aborted: []Aborted{{1, 2}}, want: []int64{0}, next: 5,
 		},
+		"the answer begins before the position": {
+			data: join(data(0, 1, 2), marker(2, 1, abort), data(3, 1, 3), marker(6, 1, commit)), from: 5,
+			aborted: []Aborted{{1, 0}}, want: []int64{5}, next: 7,
+		},
 		"only an abort marker ends an entry": {
 			data:    join(data(0, 1, 1), marker(1, 1, commit), data(2, 1, 1), marker(3, 1, abort), data(4, 1, 1)),
 			aborted: []Aborted{{1, 0}}, want: []int64{4}, next: 5,

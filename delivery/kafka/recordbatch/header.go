@@ -26,9 +26,6 @@ const (
 
 	// prefixSize is what stands before the bytes that the length counts.
 	prefixSize = 12
-	// minRecordSize is a record with null key and value and no headers:
-	// length, attributes, timestamp, offset, key, value, header count.
-	minRecordSize = 7
 )
 
 const (

@@ -50,11 +50,11 @@ func (r *Reader) restart(from int64) {
 }
 
 // Rewind makes from the position, so that the tail of what Read returned is returned
-// again. Within the batch read last it costs a walk over that batch; elsewhere
-// the data is walked from its beginning, checked and decompressed anew. A
+// again. From the beginning of the batch read last on it costs a walk over that batch; further
+// back the data is walked from its beginning, checked and decompressed anew. A
 // position before the data or behind it is the caller's to fetch.
 func (r *Reader) Rewind(from int64) {
-	if r.err != nil || r.cur.count == 0 || from < r.cur.base || from >= r.cur.end {
+	if r.err != nil || r.cur.count == 0 || from < r.cur.base {
 		r.aborts.rewind()
 		r.restart(from)
 		return

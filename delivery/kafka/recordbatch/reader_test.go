@@ -207,6 +207,11 @@ func TestABadBatchKeepsTheGoodOnesBeforeIt(t *testing.T) {
 			t.Fatal(got, err)
 		}
 	}
+	r.Rewind(1)
+	if got, err = r.Read(nil, 100, 1000); err != nil {
+		t.Fatal(err)
+	}
+	mustEqual(t, got, want[1:3])
 	r.Reset(data, 6, nil, Limits{})
 	if got, err := r.Read(nil, 100, 1000); len(got) != 0 || !errors.Is(err, ErrCorrupt) {
 		t.Fatalf("a bad batch was passed unread: %v %v", got, err)
@@ -330,6 +335,67 @@ func TestR8_AFlippedBitNeverChangesARecord(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestRewindCanGoForward(t *testing.T) {
+	want := numbered(0, 9)
+	data := join(spec{records: want[:3]}.encode(), spec{base: 3, records: want[3:6]}.encode(), spec{base: 6, records: want[6:]}.encode())
+	for to := range int64(10) {
+		r := NewReader(data, 0, nil, Limits{})
+		if _, err := r.Read(nil, 1, 1000); err != nil {
+			t.Fatal(err)
+		}
+		r.Rewind(to)
+		mustEqual(t, readAll(t, r), want[to:])
+	}
+}
+
+// A reused Reader would otherwise keep old data alive through the headers that it
+// handed out of the chunk it still cuts from.
+func TestR10_ResetLetsGoOfOlderHeaders(t *testing.T) {
+	r := NewReader(spec{records: numbered(0, 30)}.encode(), 0, nil, Limits{})
+	if _, err := r.Read(nil, 4, 1000); err != nil || r.arena.free == nil {
+		t.Fatal(err, r.arena.free)
+	}
+	r.Reset(nil, 0, nil, Limits{})
+	if r.arena.free != nil || r.cur.b != nil || r.data != nil {
+		t.Fatalf("still held: %+v", r)
+	}
+}
+
+func TestVarintsAreBounded(t *testing.T) {
+	ff := func(n int, last byte) []byte { return append(bytes.Repeat([]byte{0xff}, n), last) }
+	for _, c := range []struct {
+		b        []byte
+		v32, v64 int64
+		n32, n64 int // -1: malformed
+	}{
+		{nil, 0, 0, -1, -1},
+		{[]byte{0}, 0, 0, 1, 1},
+		{[]byte{1}, -1, -1, 1, 1},
+		{[]byte{0x7f}, -64, -64, 1, 1},
+		{[]byte{0x80, 1}, 64, 64, 2, 2},
+		{[]byte{0xff, 0x7f}, -8192, -8192, 2, 2},
+		{[]byte{0x80, 0x80, 1}, 8192, 8192, 3, 3},
+		{[]byte{0x80}, 0, 0, -1, -1},
+		{[]byte{0x80, 0x80}, 0, 0, -1, -1},
+		{ff(4, 0x0f), math.MinInt32, math.MinInt32, 5, 5},
+		{ff(4, 0x1f), 0, math.MinInt32 * 2, -1, 5},
+		{append(ff(4, 0x80), 0), 0, 1 << 27 * -1, -1, 6},
+		{ff(9, 1), 0, math.MinInt64, -1, 10},
+		{ff(9, 2), 0, 0, -1, -1},
+		{append(ff(9, 0x81), 0), 0, 0, -1, -1},
+	} {
+		if v, n := varint32(c.b, 0); n != c.n32 || n > 0 && int64(v) != c.v32 {
+			t.Errorf("varint32(% x) = %d, %d; want %d, %d", c.b, v, n, c.v32, c.n32)
+		}
+		if v, n := varint64(c.b, 0); n != c.n64 || n > 0 && v != c.v64 {
+			t.Errorf("varint64(% x) = %d, %d; want %d, %d", c.b, v, n, c.v64, c.n64)
+		}
+	}
+	if _, n := varint64([]byte{1}, -1); n != -1 {
+		t.Errorf("reading on from a malformed place gave %d", n)
 	}
 }
 

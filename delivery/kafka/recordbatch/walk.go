@@ -100,9 +100,6 @@ func (h *header) open(b []byte, limits Limits) (batch, error) {
 		}
 		t.inflated = true
 	}
-	if h.count > len(t.b)/minRecordSize {
-		return batch{}, batchError(ErrCorrupt, h.base, "%d records in %d bytes", h.count, len(t.b))
-	}
 	var problem string
 	if t.headers, problem = checkRecords(t.b, h.count, h.lastDelta); problem != "" {
 		return batch{}, batchError(ErrCorrupt, h.base, "%s", problem)

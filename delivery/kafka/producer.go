@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/kafka/sequence"
 	"ankka-flow/delivery/record"
@@ -36,6 +38,9 @@ type ProducerConfig struct {
 	// TopicTimeout is how long an output topic may be missing before what is to
 	// be written there is refused. 0: 3 s.
 	TopicTimeout time.Duration
+	// Compression of the record batches; zero: none. MaxBatchBytes still counts
+	// the records uncompressed. A batch that does not shrink is sent plain.
+	Compression kafkago.Compression
 }
 
 // Out is what a write has for one output topic, in the order emitted. A record
@@ -64,10 +69,9 @@ type Producer struct {
 
 	open atomic.Int64 // writes without their last answer
 
-	mu     sync.Mutex
-	box    []any // what the loop has to look at, in order
-	wake   chan struct{}
-	closed bool
+	mu   sync.Mutex
+	box  []any // what the loop has to look at, in order
+	wake chan struct{}
 
 	// The rest is the loop's.
 	start    time.Time
@@ -184,9 +188,6 @@ func (p *Producer) Idle() bool { return p.open.Load() == 0 }
 // goroutines have (the sink may block them), Close returns its error and they
 // end later. No event comes after Close returned nil. A second Close only waits.
 func (p *Producer) Close(ctx context.Context) error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
 	p.cancel(errClosed)
 	select {
 	case <-p.done:
@@ -221,6 +222,9 @@ func (p *Producer) run() {
 			messages := p.box
 			p.box = spare
 			p.mu.Unlock()
+			if p.ctx.Err() != nil {
+				return // what these tell is Close's own doing
+			}
 			for _, msg := range messages {
 				p.take(msg)
 			}
@@ -347,8 +351,8 @@ func (p *Producer) answer(id uint64, ev delivery.Event) {
 		}
 		delete(p.writes, id)
 	}
-	p.open.Add(-1)
 	p.sink(ev)
+	p.open.Add(-1) // behind it, so that Idle means told
 }
 
 // send gives a batch to the sender of its leader. While something of the
@@ -394,7 +398,7 @@ func (p *Producer) send(a sequence.Send) {
 func (p *Producer) sender(node int32) *sender {
 	s := p.senders[node]
 	if s == nil {
-		s = &sender{p: p, node: node, wake: make(chan struct{}, 1)}
+		s = &sender{p: p, node: node, wake: make(chan struct{}, 1), maker: newBatchMaker(p.cfg.Compression)}
 		p.senders[node] = s
 		p.wg.Go(s.run)
 	}

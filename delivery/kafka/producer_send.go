@@ -57,17 +57,21 @@ var payloadBytes = sync.Pool{New: func() any { return new([]byte) }}
 
 // build makes the bytes, unless they are there from an earlier attempt: those
 // go out again as they are (R9). This is the one copy of a record's bytes.
-func (pl *payload) build(b *recordbatch.Builder, now int64) {
+func (pl *payload) build(b *batchMaker, now int64) {
 	if pl.built {
 		return
 	}
 	if pl.bytes == nil {
 		pl.bytes = payloadBytes.Get().(*[]byte)
 	}
-	if cap(*pl.bytes) < pl.estimate {
-		*pl.bytes = make([]byte, 0, pl.estimate)
+	to := pl.bytes
+	if b.codec != nil {
+		to = &b.plain
 	}
-	b.Reset((*pl.bytes)[:0])
+	if cap(*to) < pl.estimate {
+		*to = make([]byte, 0, pl.estimate)
+	}
+	b.Reset((*to)[:0])
 	for _, s := range pl.spans {
 		for i := s.from; i < s.to; i++ {
 			r := s.c.record(i)
@@ -78,7 +82,11 @@ func (pl *payload) build(b *recordbatch.Builder, now int64) {
 			b.Append(r, at)
 		}
 	}
-	*pl.bytes = b.Finish(pl.id, pl.epoch, pl.sequence)
+	*to = b.Finish(pl.id, pl.epoch, pl.sequence)
+	if b.codec != nil {
+		*pl.bytes = b.compress((*pl.bytes)[:0])
+		recordbatch.Stamp(*pl.bytes, pl.id, pl.epoch, pl.sequence)
+	}
 	pl.built = true
 	clear(pl.spans)
 	pl.spans = pl.spans[:0]
@@ -97,6 +105,9 @@ func (pl *payload) free() {
 type sender struct {
 	p    *Producer
 	node int32
+
+	maker   batchMaker // the exchange's, one at a time
+	scratch []byte     // likewise
 
 	staged []*payload // the loop's, until flush
 	failed bool       // the loop's: an exchange failed; nothing may be queued until calmed
@@ -225,10 +236,8 @@ type frame struct {
 // pipeline is one exchange. Its writer is the exchange's own goroutine; a second
 // one reads the answers.
 type pipeline struct {
-	s       *sender
-	until   time.Time // no request begins later: each gets most of the exchange's time
-	builder recordbatch.Builder
-	scratch []byte
+	s     *sender
+	until time.Time // no request begins later: each gets most of the exchange's time
 
 	frames []*frame // not answered whole; the writer appends, read is told by sent
 	mu     sync.Mutex
@@ -297,7 +306,7 @@ func (x *pipeline) write(rw io.Writer) error {
 		}
 		now := time.Now().UnixMilli()
 		for _, pl := range f.payloads {
-			pl.build(&x.builder, now)
+			pl.build(&x.s.maker, now)
 		}
 		f.begun = true
 		if err := x.writeFrame(rw, f); err != nil {
@@ -360,7 +369,7 @@ func (pl *payload) size() int {
 // writeFrame writes one Produce request: acks=-1 always (R1).
 func (x *pipeline) writeFrame(rw io.Writer, f *frame) error {
 	c := x.s.p.c
-	out := appendFrame(x.scratch[:0], produceKey, produceVersion, f.correlation, c.cfg.ClientID, nil)
+	out := appendFrame(x.s.scratch[:0], produceKey, produceVersion, f.correlation, c.cfg.ClientID, nil)
 	out = appendInt16(out, -1) // no transactional id
 	out = appendInt16(out, -1) // acks: all
 	out = appendInt32(out, int32((c.cfg.RequestTimeout / 2).Milliseconds()))
@@ -401,7 +410,7 @@ func (x *pipeline) writeFrame(rw io.Writer, f *frame) error {
 			return err
 		}
 	}
-	x.scratch = out
+	x.s.scratch = out
 	if len(out) == 0 {
 		return nil
 	}

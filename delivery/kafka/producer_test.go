@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -602,5 +603,62 @@ func TestCloseWithAWriteInFlightIsBounded(t *testing.T) {
 	}
 	if err := p.Close(testContext(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestCompressedBatchesAreReadByOthers(t *testing.T) {
+	for _, codec := range []kafkago.Compression{kafkago.Gzip, kafkago.Snappy, kafkago.Lz4, kafkago.Zstd} {
+		t.Run(codec.String(), func(t *testing.T) {
+			cl := newCluster(t, kfake.SeedTopics(1, "out"))
+			var mu sync.Mutex
+			sizes := 0
+			cl.ControlKey(produceKey, func(r kmsg.Request) (kmsg.Response, error, bool) {
+				cl.KeepControl()
+				mu.Lock()
+				defer mu.Unlock()
+				for _, rt := range r.(*kmsg.ProduceRequest).Topics {
+					for _, rp := range rt.Partitions {
+						sizes += len(rp.Records)
+					}
+				}
+				return nil, nil, false
+			})
+			c := newTestClient(t, cl.ListenAddrs())
+			p, _ := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.Compression = codec })
+			p.Write(1, tp(0), []Out{{"out", values(1, 1000, []byte("k"))}})
+			p.Write(2, tp(0), []Out{{"out", []record.Record{{Value: []byte("x")}}}}) // does not shrink
+			eventually(t, "the writes answered", p.Idle)
+			log := readAll(t, cl.ListenAddrs(), "out")["out/0"]
+			if len(log) != 1001 || string(log[999].Value) != "w1-999" || string(log[1000].Value) != "x" {
+				t.Fatalf("%d records", len(log))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if sizes > 10_000 {
+				t.Errorf("%d bytes were sent", sizes)
+			}
+		})
+	}
+}
+
+func TestCase42_NothingIsWrittenBeforeTheBrokerSaysSo(t *testing.T) {
+	cl := newCluster(t, kfake.SeedTopics(1, "out"))
+	asked, release := make(chan struct{}), make(chan struct{})
+	cl.ControlKey(produceKey, func(kmsg.Request) (kmsg.Response, error, bool) {
+		close(asked)
+		cl.SleepControl(func() { <-release })
+		return nil, nil, false
+	})
+	c := newTestClient(t, cl.ListenAddrs())
+	p, o := newTestProducer(t, c)
+	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	<-asked
+	if p.Idle() || len(o.all()) != 0 {
+		t.Errorf("answered before the broker did: %v", o.all())
+	}
+	close(release)
+	eventually(t, "the write answered", p.Idle)
+	if _, ok := o.last(1).(delivery.Written); !ok {
+		t.Errorf("write 1: %v", o.last(1))
 	}
 }

@@ -242,9 +242,9 @@ func (c *Core) expireConversation() {
 	case v.state == Ending && due:
 		c.fail(failure{process: true, kill: true, reason: "the process did not answer stop"})
 	case v.state == Stopping && v.reload && due:
+		c.kill("reload: the old process did not finish in time")
 		c.endRunning()
 		v.state = Down
-		c.kill("reload: the old process did not finish in time")
 	}
 }
 

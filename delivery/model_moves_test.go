@@ -14,6 +14,7 @@ func (w *world) choose() {
 	moves := [...]func(){
 		w.moveTime, w.moveTime, w.moveInput, w.moveInput, w.moveFetched, w.moveFetched,
 		w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess,
+		w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess, w.moveProcess,
 		w.moveWrite, w.moveWrite, w.moveWrite, w.moveCommit, w.moveCommit,
 		w.moveLife, w.moveLife, w.moveLife, w.moveGroup, w.moveGroup, w.moveEpoch,
 		w.moveRare,
@@ -37,7 +38,7 @@ func (w *world) moveTime() {
 
 func (w *world) moveInput() {
 	p := w.parts[w.pick(len(w.parts))]
-	for range 1 + w.pick(4) {
+	for range 1 + w.pick(10) {
 		switch {
 		case w.pick(8) == 0:
 			p.hole[p.end] = true
@@ -115,13 +116,15 @@ func (w *world) moveWrite() {
 		return
 	}
 	m := w.writes[w.pick(len(w.writes))]
-	switch k := w.pick(30); {
+	switch k := w.pick(24); {
+	case k < 5 && len(w.zombies) > 0 && len(w.writes) > 1:
+		return
 	case k < 4:
 		w.append(m, 1)
 	case k == 4 && !w.calm && !m.unknown:
 		m.unknown = true
 		w.step(WriteUnknown{m.id, "connection lost"})
-	case k == 5 && !w.calm && len(w.zombies) == 0 || k == 6 && !w.calm && m.unknown:
+	case k == 5 && !w.calm && (len(w.zombies) == 0 || w.pick(3) == 0) || k == 6 && !w.calm && m.unknown:
 		w.done(m)
 		w.zombies = append(w.zombies, m)
 		w.step(Unsettled{m.id, "no answer"})
@@ -129,13 +132,10 @@ func (w *world) moveWrite() {
 		w.append(m, w.pick(len(m.offsets)))
 		w.done(m)
 		w.step(Refused{m.id, "not authorized", []TP{m.part.tp}})
-	case len(w.zombies) > 0 && m.appended == 0 && k < 20:
-		w.done(m)
+	case len(w.zombies) > 0 && m.appended == 0 && k < 16:
+		w.done(m) // it was queued behind the unsettled one
 		w.step(Unwritten{m.id})
 	default:
-		if len(w.zombies) > 0 && m.appended == 0 {
-			return // queued behind the unsettled one: it cannot succeed
-		}
 		w.append(m, len(m.offsets))
 		w.done(m)
 		w.step(Written{m.id})
@@ -391,7 +391,7 @@ func (w *world) drain() {
 	for _, p := range w.parts {
 		p.oversized = map[int64]bool{}
 	}
-	for range 3000 {
+	for range 6000 {
 		if w.finished() {
 			return
 		}
@@ -410,7 +410,8 @@ func (w *world) drain() {
 			}
 		}
 		if at, ok := w.core.Wake(); ok && !w.exited && w.pick(3) == 0 {
-			w.now = max(w.now, at)
+			// the process needs time for its batches: the clock does not jump over it
+			w.now = max(w.now, min(at, w.now+500*time.Millisecond))
 			w.step(Ticked{})
 		}
 	}

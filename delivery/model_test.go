@@ -222,6 +222,9 @@ func (w *world) perform(cause Event, a Action) {
 		if w.commit != nil {
 			w.fail("two commits outstanding")
 		}
+		if w.group.suspended || !w.group.joined {
+			w.fail("R7: %v without a generation", a)
+		}
 		w.commit = &modelCommit{action: a}
 	case Exit:
 		w.exited, w.exitCode = true, a.Code
@@ -426,7 +429,7 @@ func TestModel(t *testing.T) {
 	}
 	for seed := range schedules {
 		r := rand.New(rand.NewPCG(uint64(seed), 3))
-		if f := runModel(func(n int) int { return r.IntN(n) }, 400); f != "" {
+		if f := runModel(func(n int) int { return r.IntN(n) }, 600); f != "" {
 			t.Fatalf("seed %d: %s", seed, f)
 		}
 	}
@@ -444,9 +447,10 @@ func FuzzModel(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, choices []byte) {
 		steps := len(choices)
+		rest := rand.New(rand.NewPCG(1, 2)) // the drain needs choices too
 		pick := func(n int) int {
 			if len(choices) == 0 {
-				return 0
+				return rest.IntN(n)
 			}
 			c := int(choices[0]) % n
 			choices = choices[1:]

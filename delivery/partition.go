@@ -269,13 +269,13 @@ func (c *Core) confirm(p *partition, b *batch) {
 }
 
 // aim makes the consumer fetch from the position, or not at all while nothing
-// may be delivered for long, so that the prefetch is given back.
+// may be delivered for long or ever again, so that the prefetch is given back.
 func (c *Core) aim(p *partition) {
 	if p.state != owned {
 		p.sought, p.available = -1, false
 		return
 	}
-	if p.owed != nil || p.gate != gateOpen {
+	if p.owed != nil || p.gate != gateOpen || c.stop.asked {
 		if p.sought >= 0 {
 			c.do(Pause{p.tp})
 		}

@@ -138,10 +138,10 @@ func (c *Core) why(p *partition) string {
 		return "writing"
 	case p.startPending || p.confirmed > p.committed:
 		return "committing"
+	case p.since >= 0 && c.conv.state != Running:
+		return c.conv.state.String()
 	case !p.available:
 		return ""
-	case c.conv.state != Running:
-		return c.conv.state.String()
 	case c.held > c.cfg.HoldSoft:
 		return "held"
 	case !c.creditLeft():

@@ -45,6 +45,7 @@ func (c *Core) beginStop(reason string, code int) {
 	}
 	*s = stopping{asked: true, at: c.now, reason: reason, code: code, stage: stopSettling}
 	c.note(NoteStopping, TP{}, reason)
+	c.eachPartition(c.aim)
 	switch v.state {
 	case Running:
 		v.state = Stopping

@@ -74,10 +74,14 @@ func (c *Core) onRefused(e Refused) {
 func (c *Core) onUnsettled(e Unsettled) {
 	b := c.writtenBatch(e.ID, e)
 	c.rewind(b)
+	reason := fmt.Sprintf("%v: the write of batch %d cannot be settled: %s", b.part.tp, b.id, e.Reason)
+	if b.part.state != lost {
+		b.part.lastError = reason
+	}
 	if c.epoch == epochGood {
 		c.epoch = epochBroken
 	}
-	c.fail(failure{reason: fmt.Sprintf("%v: the write of batch %d cannot be settled: %s", b.part.tp, b.id, e.Reason)})
+	c.fail(failure{reason: reason})
 }
 
 // rewind ends a write that did not succeed: what stands behind it is void and

@@ -70,15 +70,6 @@ func (d *decoder) string() string {
 	return string(d.take(int(n)))
 }
 
-// bytes reads a byte field; null is nil.
-func (d *decoder) bytes() []byte {
-	n := d.int32()
-	if n < 0 {
-		return nil
-	}
-	return d.take(int(n))
-}
-
 // count reads an array's length; null counts as empty. least is what one
 // element takes at least, so that nothing is allocated on the word of a count.
 func (d *decoder) count(least int) int {

@@ -416,7 +416,7 @@ func (w *fetchWorker) nothing(p *partition) {
 	}
 	p.empties++
 	// Where there was room in the answer, the limit was in the way.
-	if w.answered+p.limit <= w.reserved || len(w.req.asks) == 1 {
+	if w.answered+p.limit <= w.req.maxBytes || len(w.req.asks) == 1 {
 		p.limit = min(2*p.limit, largestChunk)
 	}
 	// What claims to be there and never comes must not spin.
@@ -456,7 +456,7 @@ func (f *fetcher) store(w *fetchWorker, p *partition, a fetched) {
 	}
 	p.chunks = append(p.chunks, c)
 	p.held += len(c.data)
-	f.c.budget.charge(len(c.data))
+	w.pay(len(c.data))
 	p.next = next
 	end := p.end.LastStable
 	if f.in.ReadUncommitted {
@@ -465,7 +465,17 @@ func (f *fetcher) store(w *fetchWorker, p *partition, a fetched) {
 	p.behind = p.next < end
 }
 
-// settle ends a request: what it reserved goes back, partitions that the
+// pay takes n bytes out of what the request reserved, and what is more than
+// that from the budget itself.
+func (w *fetchWorker) pay(n int) {
+	own := min(n, w.reserved)
+	w.reserved -= own
+	if n > own {
+		w.f.c.budget.charge(n - own)
+	}
+}
+
+// settle ends a request: what is left of its reservation goes back, partitions that the
 // answer did not name are free again (throttled, or the exchange failed), and
 // what there is to say is said.
 func (f *fetcher) settle(w *fetchWorker, kind int, err error) {

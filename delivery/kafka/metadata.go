@@ -391,14 +391,3 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-// anyNode gives some broker, the one with the lowest id, for requests that any
-// broker answers; false while none is known.
-func (c *Client) anyNode() (int32, bool) {
-	c.meta.mu.Lock()
-	defer c.meta.mu.Unlock()
-	if len(c.meta.brokers) == 0 {
-		return -1, false
-	}
-	return slices.Min(slices.Collect(maps.Keys(c.meta.brokers))), true
-}

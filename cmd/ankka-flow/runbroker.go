@@ -250,14 +250,14 @@ func (b *runBroker) isEmpty(ctx context.Context, topic string) (bool, error) {
 }
 
 // Consume implements driver.Broker.
-func (b *runBroker) Consume(in driver.PlannedInlet, sink func(delivery.Event)) driver.Inlet {
+func (b *runBroker) Consume(in driver.PlannedInlet, now func() time.Duration, sink func(delivery.Event)) driver.Inlet {
 	session := b.timing.session
 	if session == 0 && b.embedded {
 		session = devbroker.MinSession
 	}
 	return b.client.Consume(kafka.Inlet{
 		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: in.ClientID,
-		InstanceID: b.held.instance(), SessionTimeout: session,
+		InstanceID: b.held.instance(), SessionTimeout: session, Now: now,
 	}, sink)
 }
 

@@ -21,7 +21,7 @@ func (d *Driver) subscribe(port string) {
 	}
 	c := &consumed{port: port}
 	d.inlets[port] = c // before its first event can be looked at
-	c.Inlet = d.cfg.Broker.Consume(in, d.sink(c))
+	c.Inlet = d.cfg.Broker.Consume(in, d.now, d.sink(c))
 }
 
 // leave leaves an inlet's group beside the loop: the broker may take its time.

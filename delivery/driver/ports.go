@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"time"
 
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/kafka"
@@ -58,6 +59,8 @@ type Broker interface {
 	// end offsets of --until-end. It tries until ctx ends; an error is final
 	// and ends the run.
 	Prepare(ctx context.Context, plan *Plan) error
-	Consume(in PlannedInlet, sink func(delivery.Event)) Inlet
+	// Consume reads an inlet; now is the core's clock, in which the deadline of
+	// a Revoked is given. It may be called from any goroutine.
+	Consume(in PlannedInlet, now func() time.Duration, sink func(delivery.Event)) Inlet
 	Produce(sink func(delivery.Event)) Producer
 }

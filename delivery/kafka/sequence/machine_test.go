@@ -153,8 +153,8 @@ func TestR9_ANewIDOnlyWhenEverythingIsSettled(t *testing.T) {
 	b := w.begin(0, 1, 10, out0)
 	w.reply(w.take(out0), 47)
 	w.want(b, Unsettled{})
-	c := w.begin(1, 1, 10, out0)
 	w.step(RaiseAsked{})
+	c := w.begin(1, 1, 10, out0)
 	if w.m.epoch != renewEpoch || w.needID {
 		w.fail("a new id with unsettled bytes around: they could land behind newer ones")
 	}
@@ -252,4 +252,72 @@ func TestHopelessAccusesItsOwnPartition(t *testing.T) {
 	}
 	w.step(Added{Write: 77, Piece: Piece{Handle: 1, Partition: out0, Records: 1}}) // ignored
 	w.step(Ended{Write: 77})
+}
+
+func TestR9_UnknownBehindARefusedOneCannotBeSettled(t *testing.T) {
+	w, _ := one(t, 1)
+	w.m.cfg.MaxBatchBytes = 10
+	w.serve(out0)
+	a := w.begin(0, 1, 10, out0, out0)
+	b := w.begin(1, 1, 10, out0)
+	w.reply(w.take(out0), 29) // a's first batch
+	w.serve(out0)             // a's second: 45; in front of bytes that may lie around it cannot be withdrawn
+	w.want(a, nil)
+	w.cut(out0, 0)
+	w.want(b, Unsettled{}) // its sequence serves nobody any more in this epoch
+	w.want(a, Refused{})
+	if len(w.parts[out0].live) != 0 {
+		w.fail("in flight: %+v", w.parts[out0].live)
+	}
+	w.step(RaiseAsked{})
+	c := w.begin(2, 1, 10, out0)
+	w.heal()
+	w.want(c, Written{})
+	for _, e := range w.parts[out0].late {
+		w.parts[out0].produce(w, e)
+	}
+	w.check()
+}
+
+func TestR9_ARefusedWritesOwnUnknownBatchEndsIt(t *testing.T) {
+	w, _ := one(t, 1)
+	w.m.cfg.MaxBatchBytes = 10
+	w.serve(out0)
+	a := w.begin(0, 1, 10, out0, out0, out0)
+	w.reply(w.take(out0), 29)
+	w.serve(out0) // 45
+	w.cut(out0, 0)
+	w.want(a, Unsettled{})
+}
+
+func TestR9_EverythingUnknownBehindAnUnsettledOneIsUnsettled(t *testing.T) {
+	w, ids := pipelined(t, 3)
+	w.cut(out0, 0)
+	w.tick()
+	w.reply(w.take(out0), 45)
+	for _, id := range ids {
+		w.want(id, Unsettled{})
+	}
+}
+
+func TestR2_ABrokerThatTookALaterSequenceIsNotTrusted(t *testing.T) {
+	w, ids := pipelined(t, 5)
+	w.reply(w.take(out0), 19)
+	e := w.take(out0) // it has forgotten us, and takes what comes
+	w.parts[out0].producers = map[int64]*producerState{}
+	w.parts[out0].produce(w, e)
+	w.reply(e, 0)
+	w.now += time.Minute
+	w.step(Ticked{})
+	if n := len(w.parts[out0].live); n != 3 {
+		w.fail("%d in flight: the answers come first", n)
+	}
+	for range 3 {
+		w.serve(out0)
+	}
+	w.want(ids[0], Unsettled{}) // sent now, it would stand behind the later one
+	for _, id := range ids[1:] {
+		w.want(id, Written{})
+	}
+	w.check()
 }

@@ -180,12 +180,10 @@ func (m *Machine) audit(p *part) {
 		for i, b := range p.batches {
 			late := b.unknown && m.now >= b.unknownSince+m.cfg.WriteTimeout
 			switch {
-			case b.unknown && p.broken:
-				bad, reason = b, "what was sent before it is unsettled"
 			case late:
 				bad, reason = b, "it stayed unknown for "+m.cfg.WriteTimeout.String()+", last: "+b.cause
 			case b.unknown && b.seq != next:
-				bad, reason = b, "what was sent before it was refused, after: "+b.cause
+				bad, reason = b, "what was sent before it was refused or is unsettled itself; last: "+b.cause
 			case !b.unknown && !b.done && slices.ContainsFunc(p.batches[i:], func(b *batch) bool { return b.done }):
 				bad, reason = b, "the broker took what was sent after it"
 			}
@@ -294,7 +292,7 @@ func (m *Machine) send(p *part, b *batch) {
 	a := Send{Batch: b.id, Partition: p.name, ID: m.id, Epoch: m.epoch, Records: b.records, Bytes: b.bytes}
 	if !b.unknown {
 		seq := p.base
-		b.behind = false
+		b.behind = p.batches[0] != b // the first is never done
 		for _, o := range p.batches {
 			if o == b {
 				break
@@ -303,7 +301,6 @@ func (m *Machine) send(p *part, b *batch) {
 				seq = o.seq
 			}
 			seq = advance(seq, o.records)
-			b.behind = b.behind || !o.done
 		}
 		b.seq = seq
 		a.Spans = b.spans
@@ -347,7 +344,7 @@ func (m *Machine) confirm(b *batch) {
 	m.known(b)
 	b.done = true
 	p.faults, p.retryAt, p.confirmedAt = 0, 0, m.now
-	p.open = p.open || !p.draining
+	p.open = true
 	if p.dirty {
 		p.dirty = false
 		m.dirty--

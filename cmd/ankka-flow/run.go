@@ -92,7 +92,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	cfg := driver.Config{
 		Core: timing.core(f), Declared: settings.declared, Broker: broker,
 		Command: strings.Join(args, " "), Supervisor: supervisorName(), Logger: a.log,
-		Stops: stops, Reloads: reloads,
+		Stops: stops, Reloads: reloads, StallAfter: timing.stall,
 	}
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }

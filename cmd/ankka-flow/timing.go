@@ -19,6 +19,7 @@ type timing struct {
 	batch        time.Duration // FLOW_BATCH_TIMEOUT; 0: none
 	stop         time.Duration // FLOW_STOP_TIMEOUT
 	write        time.Duration // FLOW_WRITE_TIMEOUT
+	stall        time.Duration // FLOW_STALL_WARNING_AFTER; 0: no warning
 	session      time.Duration // FLOW_SESSION_TIMEOUT; 0: the broker's kind decides
 }
 
@@ -27,7 +28,7 @@ type timing struct {
 func timingFromEnvironment(lookup func(string) (string, bool)) (*timing, error) {
 	t := &timing{
 		reconnectMax: 30 * time.Second, discovery: 60 * time.Second, process: 60 * time.Second,
-		stop: supervisor.DefaultStopTimeout, write: 120 * time.Second,
+		stop: supervisor.DefaultStopTimeout, write: 120 * time.Second, stall: 5 * time.Minute,
 	}
 	var problems []error
 	read := func(name string, to *time.Duration, least time.Duration) {
@@ -48,6 +49,7 @@ func timingFromEnvironment(lookup func(string) (string, bool)) (*timing, error) 
 	read("FLOW_BATCH_TIMEOUT", &t.batch, 0)
 	read("FLOW_STOP_TIMEOUT", &t.stop, time.Millisecond)
 	read("FLOW_WRITE_TIMEOUT", &t.write, time.Millisecond)
+	read("FLOW_STALL_WARNING_AFTER", &t.stall, 0)
 	read("FLOW_SESSION_TIMEOUT", &t.session, time.Second)
 	if err := errors.Join(problems...); err != nil {
 		return nil, misuse("%w", err)

@@ -34,6 +34,9 @@ type Config struct {
 	// Planned is told of every accepted discovery; nil: nobody. It must not
 	// block.
 	Planned func(*Plan)
+	// StallAfter is how long a partition may have something and not commit it
+	// before a warning names it (FLOW_STALL_WARNING_AFTER); 0: no warning.
+	StallAfter time.Duration
 	// LeaveTimeout bounds what is left to do on the broker's side once the
 	// core has said Exit; 0 means 2 s.
 	LeaveTimeout time.Duration
@@ -81,6 +84,7 @@ type Driver struct {
 	frames   frames
 	emitted  any // the wire.Emit or wire.Forward being stepped
 	progress progress
+	stalls   stalls
 	told     string // the reason of a failure or a stop that was said last
 }
 
@@ -137,6 +141,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 		case <-timer.C:
 			d.step(delivery.Ticked{})
 			d.sayProgress()
+			d.watchStalls()
 		}
 		d.arm(timer)
 	}
@@ -148,6 +153,9 @@ func (d *Driver) arm(timer *time.Timer) {
 	at, ok := d.core.Wake()
 	if line, due := d.progress.due(); due && (!ok || line < at) {
 		at, ok = line, true
+	}
+	if d.cfg.StallAfter > 0 && (!ok || d.stalls.next < at) {
+		at, ok = d.stalls.next, true
 	}
 	if !ok {
 		timer.Stop()

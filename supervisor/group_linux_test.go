@@ -69,11 +69,12 @@ func TestCase21_AGrandchildThatHoldsThePipes(t *testing.T) {
 		{"in the group", `sleep 600 & echo "sleeper $!" >&2; exit 1`, false, true, 1500 * time.Millisecond},
 		{"in the group, after a kill", `sleep 600 & echo "sleeper $!" >&2; exec sleep 500`, true, false, 1500 * time.Millisecond},
 		{"in the group, and holds nothing", `sleep 600 </dev/null >/dev/null 2>&1 & echo "sleeper $!" >&2; exit 1`, false, true, 1500 * time.Millisecond},
-		{"left the group", `setsid sleep 600 & echo "sleeper $!" >&2; while [ "$(cut -d' ' -f5 /proc/$!/stat)" != $! ]; do :; done; exit 1`, false, false, 3 * time.Second},
+		{"left the group", `setsid sleep 600 <&3 & echo "sleeper $!" >&2; while [ "$(cut -d' ' -f5 /proc/$!/stat)" != $! ]; do :; done; exit 1`, false, false, 3 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := launch(t, Options{}, shell(c.script))
+			r := launch(t, Options{}, shell("exec 3<&0; "+c.script))
 			sleeper := follow(t, number(t, r.line()))
+			r.Data(1, make([]byte, 3<<20)) // nobody reads it, and the sleeper may hold stdin
 			if c.kill {
 				r.Kill()
 			} else {
@@ -116,11 +117,11 @@ func TestEveryFrameInThePipeComesBeforeExited(t *testing.T) {
 	// owner looks late.
 	r := python(t, Options{}, `
 import subprocess
-subprocess.Popen(["sleep", "600"], start_new_session=True, stderr=subprocess.DEVNULL).pid
+sleeper = subprocess.Popen(["sleep", "600"], start_new_session=True, stderr=subprocess.DEVNULL)
 out(STOPPED * 20000)
-say("sleeper %d" % 0)
+say("sleeper %d" % sleeper.pid)
 `)
-	r.line()
+	follow(t, number(t, r.line()))
 	awaitEnd(r.Pid())
 	<-time.After(2 * pipeGrace) // the owner is busy for longer than the pipes may stay open
 	for range 20000 {
@@ -257,11 +258,20 @@ say("%s %s" % (os.get_blocking(2), sorted(map(int, os.listdir("/proc/self/fd")))
 }
 
 func TestParseStat(t *testing.T) {
-	comm, state, group := parseStat("12 (a) b (c)) S 1 77 77 0 -1")
-	if comm != "a) b (c)" || state != "S" || group != 77 {
-		t.Errorf("got %q %q %d", comm, state, group)
-	}
-	if _, _, group := parseStat("12 (cut"); group != 0 {
-		t.Errorf("got %d", group)
+	for _, c := range []struct {
+		stat, comm string
+		group      int
+		living     bool
+	}{
+		{"12 (a) b (c)) S 1 77 77 0 -1 4194304 5", "a) b (c)", 77, true},
+		{"12 (sh) Z 1 77 77 0 -1 4194304 5", "sh", 77, false},
+		{"12 (sh) R 1 77 77 0 -1 4194308 5", "sh", 77, false}, // exiting, and no zombie yet
+		{"12 (sh) R 1 77", "", 0, false},
+		{"12 (cut", "", 0, false},
+	} {
+		comm, group, living := parseStat(c.stat)
+		if comm != c.comm || group != c.group || living != c.living {
+			t.Errorf("%s: got %q %d %v", c.stat, comm, group, living)
+		}
 	}
 }

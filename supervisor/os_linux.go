@@ -70,23 +70,30 @@ func groupMembers(pgid int) []string {
 		if err != nil {
 			continue
 		}
-		if comm, state, group := parseStat(string(stat)); group == pgid && state != "Z" && state != "X" {
+		if comm, group, living := parseStat(string(stat)); group == pgid && living {
 			members = append(members, fmt.Sprintf("%d %s", pid, comm))
 		}
 	}
 	return members
 }
 
-// parseStat reads "pid (name) state ppid pgrp ..."; a name may hold spaces and parentheses.
-func parseStat(stat string) (comm, state string, group int) {
+// exiting is the kernel's PF_EXITING. A process closes its pipes some time before it is a
+// zombie; seen between the two it would be blamed for staying while it goes.
+const exiting = 0x4
+
+// parseStat reads "pid (name) state ppid pgrp session tty tpgid flags ..."; a name may hold
+// spaces and parentheses.
+func parseStat(stat string) (comm string, group int, living bool) {
 	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
 	if open < 0 || end < open {
-		return "", "", 0
+		return "", 0, false
 	}
 	fields := strings.Fields(stat[end+1:])
-	if len(fields) < 3 {
-		return "", "", 0
+	if len(fields) < 7 {
+		return "", 0, false
 	}
 	group, _ = strconv.Atoi(fields[2])
-	return stat[open+1 : end], fields[0], group
+	flags, _ := strconv.ParseUint(fields[6], 10, 64)
+	living = fields[0] != "Z" && fields[0] != "X" && flags&exiting == 0
+	return stat[open+1 : end], group, living
 }

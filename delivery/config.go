@@ -62,6 +62,10 @@ type Config struct {
 	Stop StopBudget
 	// ExitOnFailure ends the supervisor at the first failure.
 	ExitOnFailure bool
+	// Explain words a breach for people, as the protocol's page does, which the
+	// core does not know. It must be pure. Nil, or an empty text: a plain
+	// sentence (Breach.String).
+	Explain func(Breach) string
 	// Watch waits for ReloadAsked after an exit, a refusal or a failed launch,
 	// instead of trying again or exiting.
 	Watch bool
@@ -91,6 +95,7 @@ const (
 	adaptSlow      = 200 * time.Millisecond
 	defaultCredit  = 32          // batches, where the process names none
 	recordOverhead = 16          // bytes that a held record counts for beside its own: empty ones must not be free
+	closedGrace    = time.Second // from a closed stdout to the failure, for the exit to come
 	commitRetryMax = time.Second // the longest wait between tries of a commit
 )
 

@@ -94,7 +94,7 @@ func (c *Core) onSpecGood(e SpecGood) {
 		return
 	}
 	if v.state != Discovering || v.spec {
-		c.violate("spec was not asked for", nil)
+		c.violate(c.explain(Breach{Kind: BreachUnasked, Message: "spec"}), nil)
 		return
 	}
 	v.spec = true
@@ -187,7 +187,7 @@ func (c *Core) onStopped(e StoppedByProcess) {
 			c.stale(e)
 			return
 		}
-		c.violate("stopped was not asked for", nil)
+		c.violate(c.explain(Breach{Kind: BreachUnasked, Message: "stopped"}), nil)
 	}
 }
 

@@ -166,6 +166,8 @@ type (
 		Process, ID    uint64
 		Outlet         string
 		Records, Bytes int
+		// Forward: it was a forward, for whoever reads of a breach.
+		Forward bool
 	}
 	// Acked is the process's ack.
 	Acked struct{ Process, ID uint64 }
@@ -192,7 +194,8 @@ type (
 		// ID is the batch that the violation names, or 0.
 		ID uint64
 	}
-	// OutputClosed: the process closed its stdout and lives.
+	// OutputClosed: the process closed its stdout. Where its Exited does not
+	// follow within a second it fails the stream and the process is killed.
 	OutputClosed struct{ Process uint64 }
 	// Unreachable: the process is frozen, by the rules of liveness.
 	Unreachable struct {

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -193,10 +192,10 @@ func (c *Core) onEmitted(e Emitted) {
 	b := c.batches[e.ID]
 	switch {
 	case b == nil || b.acked:
-		c.notInFlight("emit", e.ID, b)
+		c.notInFlight(e.message(), e.ID, b)
 		return
 	case !c.conv.declares(e.Outlet):
-		c.violate(fmt.Sprintf("emit of batch %d: no outlet %q is declared; declared are: %s", e.ID, e.Outlet, orNone(c.conv.outlets)), b)
+		c.violate(c.explain(Breach{Kind: BreachOutlet, Message: e.message(), ID: e.ID, Outlet: e.Outlet, Declared: c.conv.outlets}), b)
 		return
 	case b.void:
 		return
@@ -204,7 +203,7 @@ func (c *Core) onEmitted(e Emitted) {
 	size := e.Bytes + e.Records*recordOverhead
 	if b.held+size > c.cfg.HoldBatch {
 		c.fail(failure{
-			reason:  fmt.Sprintf("%v: the emits of batch %d are over %d bytes", b.part.tp, b.id, c.cfg.HoldBatch),
+			reason:  fmt.Sprintf("%v: %s", b.part.tp, c.explain(Breach{Kind: BreachHeld, Message: e.message(), ID: b.id, Limit: c.cfg.HoldBatch})),
 			accused: []TP{b.part.tp},
 		})
 		return
@@ -220,11 +219,12 @@ func (c *Core) onEmitted(e Emitted) {
 	c.do(Hold{b.id})
 }
 
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
+// message is the message's kind on the wire.
+func (x Emitted) message() string {
+	if x.Forward {
+		return "forward"
 	}
-	return strings.Join(names, ", ")
+	return "emit"
 }
 
 func (c *Core) largestHolder() *batch {

@@ -116,6 +116,19 @@ func TestStopBudgetWakes(t *testing.T) {
 	}
 }
 
+func TestCase22_AClosedStdoutWaitsForTheExitThatExplainsIt(t *testing.T) {
+	r := running(t, Config{ExitOnFailure: true}, "[0@0]")
+	r.want(`OutputClosed process=1`)
+	r.at(999*time.Millisecond).want(`Exited process=1 reason="exit 3: fatal" code=3`, `Pause tp=in/0`, `Leave inlet="in"`, `Exit code=3`)
+
+	r = running(t, Config{}, "[0@0]")
+	r.at(time.Minute).want(`OutputClosed process=1`)
+	if at, ok := r.core.Wake(); !ok || at != 61*time.Second {
+		t.Errorf("wakes at %v, %v", at, ok)
+	}
+	r.at(61*time.Second).want(`Ticked`, `Kill process=1 reason="the process closed its stdout and lives"`)
+}
+
 func TestBatchTimeoutKillsAlsoForAVoidBatch(t *testing.T) {
 	for _, void := range []bool{false, true} {
 		r := running(t, Config{BatchTimeout: 10 * time.Second}, "[0@0,1@0]")
@@ -230,7 +243,7 @@ func BenchmarkStep(b *testing.B) {
 				step(Fetched{tp})
 				step(Cut{ID: id, First: offsets[p], Next: offsets[p] + 100, Records: 100, Bytes: 10000})
 				offsets[p] += 100
-				step(Emitted{1, id, "out", 100, 10000})
+				step(Emitted{Process: 1, ID: id, Outlet: "out", Records: 100, Bytes: 10000})
 				step(Acked{1, id})
 				step(Written{id})
 				for _, a := range out {

@@ -423,7 +423,7 @@ func runModel(pick func(int) int, steps int) (failure string) {
 }
 
 func TestModel(t *testing.T) {
-	schedules := 600
+	schedules := 1000
 	if testing.Short() {
 		schedules = 100
 	}

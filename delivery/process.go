@@ -33,6 +33,8 @@ type process struct {
 	// retiring: its input is closed; killBy is when it is killed, 0: never.
 	retiring bool
 	killBy   time.Duration
+	// closedBy is when a closed stdout fails the stream, 0: it is open.
+	closedBy time.Duration
 }
 
 func (c *Core) launch() {
@@ -160,6 +162,10 @@ func (c *Core) onLaunched(e Launched) {
 }
 
 func (c *Core) onLaunchFailed(e LaunchFailed) {
+	if c.process.state != processLaunching {
+		c.stale(e)
+		return
+	}
 	c.process.state = processNone
 	first := !c.process.everLaunched
 	switch {
@@ -203,7 +209,7 @@ func (c *Core) onSpecRefused(e SpecRefused) {
 		return
 	}
 	if v.state != Discovering || v.spec {
-		c.violate("spec was not asked for", nil)
+		c.violate(c.explain(Breach{Kind: BreachUnasked, Message: "spec"}), nil)
 		return
 	}
 	c.do(Refuse{c.process.number, e.Problems})
@@ -233,13 +239,13 @@ func (c *Core) onWithdrawn(e Withdrawn) {
 }
 
 // notInFlight is an emit or an answer for a batch that the process does not
-// hold. The texts are those of the protocol's page.
-func (c *Core) notInFlight(kind string, id uint64, b *batch) {
-	why := "no batch of that id was ever sent; answer with the id that the batch came with"
+// hold.
+func (c *Core) notInFlight(message string, id uint64, b *batch) {
+	breach := Breach{Kind: BreachNeverSent, Message: message, ID: id}
 	if id >= c.process.firstID && id <= c.lastID {
-		why = "that batch was answered before; emit before the ack, and answer every batch once"
+		breach.Kind = BreachAnswered
 	}
-	c.violate(fmt.Sprintf("%s of batch %d: %s", kind, id, why), b)
+	c.violate(c.explain(breach), b)
 }
 
 // takeBack ends a live batch that the process answered with fail or never got.
@@ -305,12 +311,12 @@ func (c *Core) onStatused(e Statused) {
 	}
 }
 
-// onOutputClosed: nothing can be heard from it any more, unless it is ending.
+// onOutputClosed: nothing can be heard from it any more. Usually it is dying, and
+// its exit, which says more, is only a moment away: that is waited for.
 func (c *Core) onOutputClosed() {
-	if c.process.retiring {
-		return
+	if !c.process.retiring && c.process.closedBy == 0 {
+		c.process.closedBy = c.now + closedGrace
 	}
-	c.fail(failure{process: true, kill: true, reason: "the process closed its stdout"})
 }
 
 // expireProcess kills what is over its time.
@@ -321,6 +327,10 @@ func (c *Core) expireProcess() {
 	}
 	if p.retiring && p.killBy > 0 && c.now >= p.killBy {
 		c.kill("it did not exit in time")
+		return
+	}
+	if p.closedBy > 0 && c.now >= p.closedBy {
+		c.fail(failure{process: true, kill: true, reason: "the process closed its stdout and lives"})
 		return
 	}
 	if since := c.flow.voidFullSince; since >= 0 && c.now >= since+c.cfg.ProcessTimeout {
@@ -368,6 +378,9 @@ func (c *Core) wakeProcess(w *wake) {
 	}
 	if p.retiring && p.killBy > 0 {
 		w.at(p.killBy)
+	}
+	if p.closedBy > 0 {
+		w.at(p.closedBy)
 	}
 	if c.flow.voidFullSince >= 0 {
 		w.at(c.flow.voidFullSince + c.cfg.ProcessTimeout)

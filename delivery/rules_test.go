@@ -353,8 +353,11 @@ func TestR9_ALostPartitionsUnsettledWriteRaisesTheEpochToo(t *testing.T) {
 	r := running(t, Config{}, "[0@0]")
 	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`)
 	r.acked("1")
-	r.do(`Lost inlet="in"`)
+	// It is lost and comes back, and its next batch waits for the slot.
+	r.all(`Lost inlet="in"`, `Assigned inlet="in" generation=9 starts=[0@0]`, `Fetched tp=in/0`, `Cut id=2 next=1 records=1 bytes=5`)
+	r.acked("2")
 	r.want(`Unsettled id=1 reason="no answer"`, `Stop process=1 abandon`, `RaiseEpoch`)
+	r.want(`EpochRaised`, `Write id=2`)
 }
 
 func TestR10_TheCreditBoundsWhatIsWithTheProcess(t *testing.T) {

@@ -73,13 +73,13 @@ func (c *Core) onRefused(e Refused) {
 // queued anywhere (R9).
 func (c *Core) onUnsettled(e Unsettled) {
 	b := c.writtenBatch(e.ID, e)
+	if c.epoch == epochGood {
+		c.epoch = epochBroken // before the slot is free: nothing may take it
+	}
 	c.rewind(b)
 	reason := fmt.Sprintf("%v: the write of batch %d cannot be settled: %s", b.part.tp, b.id, e.Reason)
 	if b.part.state != lost {
 		b.part.lastError = reason
-	}
-	if c.epoch == epochGood {
-		c.epoch = epochBroken
 	}
 	c.fail(failure{reason: reason})
 }

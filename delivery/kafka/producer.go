@@ -175,6 +175,13 @@ func (p *Producer) Write(id uint64, from delivery.TP, outs []Out) {
 	p.post(writeAsked{id: id, from: from, outs: outs})
 }
 
+// Withdraw says that nobody wants a write any more: its batch is void (R7), and
+// no write may start after its generation ended. What is certainly not appended
+// is taken back; what may be is settled first. The last answer is Written where
+// nothing had to be taken back, and otherwise Refused or Unsettled. A write that
+// had its last answer is ignored. It does not block.
+func (p *Producer) Withdraw(id uint64) { p.post(sequence.Event(sequence.Withdrawn{Write: id})) }
+
 // RaiseEpoch raises the producer's epoch as soon as nothing is in flight or
 // unknown; answered by EpochRaised. It is due after Unsettled, and nothing new
 // is sent between the two (R9). It does not block.

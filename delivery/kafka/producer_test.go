@@ -662,3 +662,29 @@ func TestCase42_NothingIsWrittenBeforeTheBrokerSaysSo(t *testing.T) {
 		t.Errorf("write 1: %v", o.last(1))
 	}
 }
+
+func TestR7_AWithdrawnWriteDoesNotGoOutLater(t *testing.T) {
+	cl := newCluster(t, kfake.SeedTopics(1, "out"))
+	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
+	c := newTestClient(t, cl.ListenAddrs())
+	p, o := newTestProducer(t, c)
+	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(2, tp(1), []Out{{"missing", values(2, 2, nil)}})
+	if err := f.Wait(testContext(t), 2); err != nil {
+		t.Fatal(err)
+	}
+	p.Withdraw(1)
+	p.Withdraw(2)
+	eventually(t, "the writes answered", p.Idle)
+	for id := uint64(1); id <= 2; id++ {
+		if _, ok := o.last(id).(delivery.Refused); !ok {
+			t.Errorf("write %d: %v", id, o.last(id))
+		}
+	}
+	f.Remove()
+	p.Write(3, tp(0), []Out{{"out", values(3, 1, nil)}})
+	eventually(t, "write 3 answered", p.Idle)
+	if log := readAll(t, cl.ListenAddrs(), "out")["out/0"]; len(log) != 1 || string(log[0].Value) != "w3-000" {
+		t.Errorf("the log has %d records", len(log))
+	}
+}

@@ -56,6 +56,11 @@ type (
 		Write  uint64
 		Reason string
 	}
+	// Withdrawn: nobody wants the write any more (its batch is void, R7). What is
+	// certainly not appended is taken back and what may be is settled. It is
+	// Written where nothing had to be taken back, otherwise Refused. An unknown
+	// id is ignored.
+	Withdrawn struct{ Write uint64 }
 )
 
 // Events about the batches that were sent. Each Send is answered by exactly one
@@ -104,6 +109,7 @@ func (Begun) event()      {}
 func (Added) event()      {}
 func (Ended) event()      {}
 func (Hopeless) event()   {}
+func (Withdrawn) event()  {}
 func (Answered) event()   {}
 func (NoAnswer) event()   {}
 func (NotSent) event()    {}
@@ -120,11 +126,12 @@ func (e Begun) String() string {
 func (e Added) String() string {
 	return fmt.Sprintf("Added write=%d piece=%d to=%s records=%d bytes=%d", e.Write, e.Piece.Handle, e.Piece.Partition, e.Piece.Records, e.Piece.Bytes)
 }
-func (e Ended) String() string    { return fmt.Sprintf("Ended write=%d", e.Write) }
-func (e Hopeless) String() string { return fmt.Sprintf("Hopeless write=%d %q", e.Write, e.Reason) }
-func (e Answered) String() string { return fmt.Sprintf("Answered batch=%d code=%d", e.Batch, e.Code) }
-func (e NoAnswer) String() string { return fmt.Sprintf("NoAnswer batch=%d", e.Batch) }
-func (e NotSent) String() string  { return fmt.Sprintf("NotSent batch=%d", e.Batch) }
+func (e Ended) String() string     { return fmt.Sprintf("Ended write=%d", e.Write) }
+func (e Hopeless) String() string  { return fmt.Sprintf("Hopeless write=%d %q", e.Write, e.Reason) }
+func (e Withdrawn) String() string { return fmt.Sprintf("Withdrawn write=%d", e.Write) }
+func (e Answered) String() string  { return fmt.Sprintf("Answered batch=%d code=%d", e.Batch, e.Code) }
+func (e NoAnswer) String() string  { return fmt.Sprintf("NoAnswer batch=%d", e.Batch) }
+func (e NotSent) String() string   { return fmt.Sprintf("NotSent batch=%d", e.Batch) }
 func (e IDGranted) String() string {
 	return fmt.Sprintf("IDGranted id=%d epoch=%d", e.ID, e.Epoch)
 }

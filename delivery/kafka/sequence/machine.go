@@ -95,6 +95,13 @@ func (m *Machine) Step(dst []Action, now time.Duration, ev Event) []Action {
 		if w := m.writes[e.Write]; w != nil {
 			m.fail(w, e.Reason, nil)
 		}
+	case Withdrawn:
+		if w := m.writes[e.Write]; w != nil && !w.failed() {
+			m.failNow(w)
+			w.withdrawn = true
+			w.dropped = !w.ended
+			m.finish(w)
+		}
 	case Answered:
 		m.answered(m.landed(e.Batch), e)
 	case NoAnswer:

@@ -321,3 +321,32 @@ func TestR2_ABrokerThatTookALaterSequenceIsNotTrusted(t *testing.T) {
 	}
 	w.check()
 }
+
+func TestR7_WithdrawTakesBackWhatIsNotSent(t *testing.T) {
+	w := newWorld(t, Config{MaxBatchBytes: 10}, 2)
+	a := w.begin(0, 1, 10, w.names[0], w.names[0], w.names[1]) // two in flight, one waits
+	b := w.begin(1, 1, 10, w.names[0])
+	w.grant()
+	w.step(Withdrawn{Write: a})
+	w.want(a, nil)
+	w.serve(w.names[0])
+	w.want(a, nil)
+	w.serve(w.names[1])
+	w.want(a, Refused{})
+	w.serve(w.names[0])
+	w.want(b, Written{})
+	if log := w.parts[w.names[0]].log; !slices.Equal(log, []int{0, 3}) {
+		w.fail("the log is %v", log)
+	}
+}
+
+func TestR7_WithdrawnButWrittenAnyway(t *testing.T) {
+	w, id := one(t, 2)
+	w.cut(out0, 1)
+	w.step(Withdrawn{Write: id})
+	w.want(id, nil) // unknown: it is settled
+	w.tick()
+	w.serve(out0)
+	w.want(id, Written{})
+	w.step(Withdrawn{Write: id}) // too late: ignored
+}

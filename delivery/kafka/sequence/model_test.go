@@ -403,6 +403,12 @@ func TestR9_AnyFaultsKeepTheLogRight(t *testing.T) {
 					}
 				}
 			},
+			"withdraw": func(t *rapid.T) {
+				if w.write > 0 {
+					id := rapid.Uint64Range(1, w.write).Draw(t, "write")
+					w.step(Withdrawn{Write: id})
+				}
+			},
 			"limit": func(t *rapid.T) {
 				w.parts[w.names[0]].limit = rapid.IntRange(0, 3).Draw(t, "limit")
 			},

@@ -116,6 +116,7 @@ func (m *Machine) withdraw(p *part) {
 			return false
 		}
 		q.write.pending -= q.Records - q.from
+		q.write.dropped = true
 		gone = append(gone, q.write)
 		return true
 	})
@@ -147,6 +148,7 @@ func (m *Machine) strip(b *batch) (gone []*write) {
 		w := b.owners[i]
 		if w.failed() {
 			w.pending -= s.To - s.From
+			w.dropped = true
 			gone = append(gone, w)
 			continue
 		}

@@ -19,10 +19,13 @@ type write struct {
 	// refused and unsettled are reasons; empty: not so. Unsettled goes first.
 	refused, unsettled string
 	accused            []delivery.TP
+
+	withdrawn bool // nobody wants it
+	dropped   bool // and some of it was taken back
 }
 
 // failed says that nothing of it needs to be written any more.
-func (w *write) failed() bool { return w.refused != "" || w.unsettled != "" }
+func (w *write) failed() bool { return w.refused != "" || w.unsettled != "" || w.withdrawn }
 
 func (m *Machine) begin(e Begun) {
 	if m.writes[e.Write] != nil {
@@ -104,6 +107,8 @@ func (m *Machine) finish(w *write) {
 		m.emit(Unsettled{Write: w.id, Reason: w.unsettled})
 	case w.refused != "":
 		m.emit(Refused{Write: w.id, Reason: w.refused, Accused: w.accused})
+	case w.dropped:
+		m.emit(Refused{Write: w.id, Reason: "withdrawn before it was written", Accused: []delivery.TP{w.from}})
 	default:
 		m.emit(Written{Write: w.id})
 	}

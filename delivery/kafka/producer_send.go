@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -114,7 +115,8 @@ type sender struct {
 
 	mu    sync.Mutex
 	queue []*payload
-	down  bool // an exchange failed, and calmed is not read yet
+	down  bool                    // an exchange failed, and calmed is not read yet
+	cut   context.CancelCauseFunc // ends the exchange under way; nil: none
 	wake  chan struct{}
 }
 
@@ -145,6 +147,19 @@ func (s *sender) flush() {
 	clear(s.staged)
 	s.staged = s.staged[:0]
 }
+
+// abandon ends the exchange under way: the cluster has given the broker up.
+func (s *sender) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cut != nil {
+		s.cut(errBrokerGone)
+	}
+}
+
+// errBrokerGone is why an exchange ended before its time: the broker is no
+// longer in the metadata, so a frozen one is not waited for.
+var errBrokerGone = errors.New("the broker has left the cluster")
 
 // calm lets batches be queued again. It is the loop's to call.
 func (s *sender) calm() {
@@ -194,6 +209,16 @@ func (s *sender) exchange() {
 	limit := s.p.c.cfg.RequestTimeout
 	ctx, cancel := context.WithTimeout(s.p.ctx, limit)
 	defer cancel()
+	ctx, cut := context.WithCancelCause(ctx)
+	s.mu.Lock()
+	s.cut = cut
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.cut = nil
+		s.mu.Unlock()
+		cut(nil)
+	}()
 	x := &pipeline{s: s, until: time.Now().Add(limit / 3), sent: make(chan *frame, maxFrames), slots: make(chan struct{}, maxFrames),
 		idle: make(chan struct{}, 1), stop: make(chan struct{})}
 	_, err := s.p.c.exchange(ctx, s.node, x.run)

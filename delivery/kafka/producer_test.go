@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -686,5 +687,78 @@ func TestR7_AWithdrawnWriteDoesNotGoOutLater(t *testing.T) {
 	eventually(t, "write 3 answered", p.Idle)
 	if log := readAll(t, cl.ListenAddrs(), "out")["out/0"]; len(log) != 1 || string(log[0].Value) != "w3-000" {
 		t.Errorf("the log has %d records", len(log))
+	}
+}
+
+// frozenListener is a broker that stops: its answers go nowhere, and its
+// connections stay open when it is taken away.
+type frozenListener struct {
+	net.Listener
+	frozen func() bool
+}
+
+func (l frozenListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return frozenConn{c, l.frozen}, nil
+}
+
+type frozenConn struct {
+	net.Conn
+	frozen func() bool
+}
+
+func (c frozenConn) Write(b []byte) (int, error) {
+	if c.frozen() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c frozenConn) Close() error {
+	if c.frozen() {
+		return nil // the peer ends it
+	}
+	return c.Conn.Close()
+}
+
+func TestCase56_AFrozenLeaderIsNotWaitedForOnceTheClusterGaveItUp(t *testing.T) {
+	var freeze atomic.Bool
+	nodes := 0
+	cl := newCluster(t, kfake.NumBrokers(2), kfake.SeedTopics(1, "out"), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		nodes++
+		if nodes == 2 {
+			return frozenListener{l, freeze.Load}, err
+		}
+		return l, err
+	}))
+	if err := cl.MoveTopicPartition("out", 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	c := newTestClient(t, cl.ListenAddrs()[:1], func(cfg *Config) { cfg.RequestTimeout = 60 * time.Second })
+	p, o := newTestProducer(t, c)
+	p.Write(1, tp(0), []Out{{"out", values(1, 1, nil)}})
+	eventually(t, "write 1 answered", p.Idle)
+	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Observe: true, Count: -1})
+	freeze.Store(true)
+	p.Write(2, tp(0), []Out{{"out", values(2, 1, nil)}})
+	if err := f.Wait(testContext(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.MoveTopicPartition("out", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.RemoveNode(1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "write 2 answered", p.Idle)
+	if _, ok := o.last(2).(delivery.Written); !ok || !o.unknown(2) {
+		t.Errorf("write 2: %v", o.all())
+	}
+	if log := readAll(t, cl.ListenAddrs(), "out")["out/0"]; len(log) != 2 {
+		t.Errorf("%d records", len(log))
 	}
 }

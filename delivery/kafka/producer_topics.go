@@ -82,6 +82,9 @@ func (p *Producer) metadataChanged() {
 		p.unpark(p.topics[name])
 	}
 	for _, s := range p.senders {
+		if _, ok := p.c.nodeAddr(s.node); !ok {
+			s.abandon()
+		}
 		for _, pl := range s.retract(func(pl *payload) bool {
 			node, ok := p.c.leader(pl.part.Topic, pl.part.Index)
 			return !ok || node != s.node

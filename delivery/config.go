@@ -58,6 +58,10 @@ type Config struct {
 	// Default 256 MiB.
 	HoldHard int
 
+	// RecordLimit is the protocol's limit of a record in bytes, for messages
+	// only: who delivers applies it. Zero: it is not named.
+	RecordLimit int
+
 	// Stop is the stop's budget (FLOW_STOP_TIMEOUT).
 	Stop StopBudget
 	// ExitOnFailure ends the supervisor at the first failure.

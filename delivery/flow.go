@@ -158,7 +158,12 @@ func (c *Core) onOversized(e Oversized) {
 	p.waitsSince(c.now)
 	first := p.oversized != e.Offset
 	p.oversized = e.Offset
-	reason := fmt.Sprintf("%v@%d: a record of %d bytes is over the protocol's limit", p.tp, e.Offset, e.Size)
+	limit := ""
+	if c.cfg.RecordLimit > 0 {
+		limit = fmt.Sprintf(" of %d", c.cfg.RecordLimit)
+	}
+	reason := fmt.Sprintf("%v@%d: a record of %d bytes is over the protocol's limit%s and blocks its partition; "+
+		"move the group behind it, or keep large values elsewhere", p.tp, e.Offset, e.Size, limit)
 	c.aim(p)
 	if first {
 		c.fail(failure{reason: reason, accused: []TP{p.tp}})

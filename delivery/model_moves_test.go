@@ -93,7 +93,8 @@ func (w *world) moveProcess() {
 		w.drop(b)
 		w.step(Failed{Process: pr.number, ID: b.id, Message: "no", Offset: b.records[0]})
 	case !w.calm && w.pick(20) == 0:
-		w.step(Statused{Process: pr.number, ID: b.id, Waiting: w.pick(2) == 0, Error: "again"})
+		b.waiting = w.pick(2) == 0
+		w.step(Statused{Process: pr.number, ID: b.id, Waiting: b.waiting, Error: "again"})
 	default:
 		p := w.part(b.tp)
 		for _, o := range b.records {
@@ -188,11 +189,16 @@ func (w *world) moveLife() {
 	case pr.launching:
 		pr.launching, pr.up = false, true
 		w.step(Launched{pr.number, 4711})
-	case pr.up && (pr.dying || pr.closing && (w.calm || w.pick(3) == 0)):
+	case pr.up && (pr.dying || (pr.closing || pr.refuse) && (w.calm || w.pick(3) == 0)):
 		w.exit("killed or done", 0)
 	case pr.up && pr.discover:
 		pr.discover = false
-		w.step(SpecGood{pr.number, []string{"in"}, []string{modelOutlet}, 1 + w.pick(3)})
+		if !w.calm && w.pick(30) == 0 {
+			w.step(SpecRefused{pr.number, []string{"no outlet"}})
+			return
+		}
+		w.credit = 1 + w.pick(3)
+		w.step(SpecGood{pr.number, []string{"in"}, []string{modelOutlet}, w.credit})
 	case pr.up && pr.stopped && (!pr.finishing || len(pr.batches) == 0):
 		pr.stopped = false
 		w.step(StoppedByProcess{pr.number})
@@ -201,7 +207,7 @@ func (w *world) moveLife() {
 
 func (w *world) exit(reason string, code int) {
 	number := w.proc.number
-	w.proc = modelProcess{number: number}
+	w.proc, w.open = modelProcess{number: number}, false
 	w.step(Exited{number, reason, code})
 }
 
@@ -397,6 +403,9 @@ func (w *world) drain() {
 		}
 		if w.exited {
 			w.boot()
+		}
+		if w.core.Status().AwaitsSave {
+			w.step(ReloadAsked{"saved"})
 		}
 		for _, p := range w.parts {
 			if p.hint && p.ours && !w.group.suspended && !w.exited {

@@ -42,7 +42,9 @@ type world struct {
 	immediate []Event
 	lastID    uint64
 	exited    bool
-	exitCode  int
+	open      bool          // between Begin and Stop, or the process's end
+	credit    int           // the process's max_in_flight
+	stopBy    time.Duration // when a stop's budget ends, 0: none was asked for
 }
 
 type modelPart struct {
@@ -76,11 +78,23 @@ type modelProcess struct {
 	batches                              []*modelBatch
 }
 
+// waiting counts the batches that the process said to wait with.
+func (p *modelProcess) waiting() int {
+	n := 0
+	for _, b := range p.batches {
+		if b.waiting {
+			n++
+		}
+	}
+	return n
+}
+
 type modelBatch struct {
 	id      uint64
 	tp      TP
 	records []int64
 	sent    bool
+	waiting bool
 	emitted int
 }
 
@@ -108,6 +122,7 @@ func newWorld(pick func(int) int) *world {
 	if pick(4) == 0 {
 		w.cfg.BatchTimeout = 10 * time.Second
 	}
+	w.cfg.Watch = pick(5) == 0
 	for i := range modelPartitions {
 		w.parts = append(w.parts, &modelPart{
 			tp: TP{"in", int32(i)}, committed: -1, fetch: -1,
@@ -123,6 +138,7 @@ func (w *world) boot() {
 	w.core = New(w.cfg)
 	w.group, w.proc, w.commit, w.raising, w.exited = modelGroup{generation: w.group.generation}, modelProcess{}, nil, false, false
 	w.held, w.writes, w.zombies, w.immediate, w.lastID = map[uint64][]int64{}, nil, nil, nil, 0
+	w.open, w.stopBy = false, 0
 	for _, p := range w.parts {
 		p.ours, p.revoking, p.fetch, p.hint = false, false, -1, false
 	}
@@ -130,6 +146,9 @@ func (w *world) boot() {
 	fmt.Fprintf(&cfg, "config MaxRecords=%d ReconnectMax=%v DiscoveryTimeout=%v BatchTimeout=%v", w.cfg.MaxRecords, w.cfg.ReconnectMax, w.cfg.DiscoveryTimeout, w.cfg.BatchTimeout)
 	if w.cfg.HoldBatch > 0 {
 		fmt.Fprintf(&cfg, " HoldBatch=%d HoldSoft=%d HoldHard=%d", w.cfg.HoldBatch, w.cfg.HoldSoft, w.cfg.HoldHard)
+	}
+	if w.cfg.Watch {
+		cfg.WriteString(" Watch")
 	}
 	w.script = []string{cfg.String()}
 	w.step(Ticked{})
@@ -160,6 +179,12 @@ func (w *world) step(ev Event) {
 		w.immediate = w.immediate[1:]
 		w.step(next)
 	}
+	if _, asked := ev.(StopAsked); asked && w.stopBy == 0 {
+		w.stopBy = w.now + 25*time.Second
+	}
+	if w.stopBy > 0 && w.now > w.stopBy && !w.exited {
+		w.fail("a stop is not over in its budget")
+	}
 }
 
 func (w *world) part(tp TP) *modelPart { return w.parts[tp.Partition] }
@@ -179,12 +204,19 @@ func (w *world) perform(cause Event, a Action) {
 	case Refuse:
 		pr.refuse = true
 	case Begin:
+		if pr.stopped {
+			w.fail("a process that owes stopped gets a new conversation")
+		}
+		w.open = true
 		if len(w.zombies) > 0 || w.raising {
 			w.fail("R9: Begin before the epoch was raised")
 		}
 	case Deliver:
 		w.deliver(a)
 	case Withdraw:
+		if a.Revoke && !w.open {
+			w.fail("revoke outside of a conversation: %v", a)
+		}
 		i := slices.IndexFunc(pr.batches, func(b *modelBatch) bool { return b.id == a.ID })
 		if i >= 0 && !pr.batches[i].sent {
 			pr.batches = slices.Delete(pr.batches, i, i+1)
@@ -196,13 +228,13 @@ func (w *world) perform(cause Event, a Action) {
 				w.fail("batch %d would follow stop on the wire", b.id)
 			}
 		}
-		pr.stopped, pr.finishing = true, !a.Abandon
+		pr.stopped, pr.finishing, w.open = true, !a.Abandon, false
 	case CloseInput:
 		pr.closing = true
 	case Terminate:
 		pr.closing = true
 	case Kill:
-		pr.dying = true
+		pr.dying, w.open = true, false
 	case Hold:
 		e, ok := cause.(Emitted)
 		if !ok || e.ID != a.ID {
@@ -227,7 +259,7 @@ func (w *world) perform(cause Event, a Action) {
 		}
 		w.commit = &modelCommit{action: a}
 	case Exit:
-		w.exited, w.exitCode = true, a.Code
+		w.exited = true
 	default:
 		w.performGroup(a)
 	}
@@ -270,6 +302,9 @@ func (w *world) deliver(a Deliver) {
 	w.lastID = a.ID
 	if !w.proc.up || w.proc.number != a.Process {
 		w.fail("Deliver to process %d, which is not there", a.Process)
+	}
+	if !w.open || len(w.proc.batches) >= w.credit+w.proc.waiting() {
+		w.fail("R10: Deliver in a conversation: %v, beside %d batches of %d", w.open, len(w.proc.batches), w.credit)
 	}
 	if !p.ours || p.revoking || w.group.suspended {
 		w.fail("R7: Deliver of %v, which is not ours", a.TP)
@@ -435,7 +470,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// FuzzModel takes the choices from the fuzzer.
+// FuzzModel takes the choices from the fuzzer. Its inputs are long: run it with
+// -fuzzminimizetime 5x, or minimizing takes all the time there is.
 func FuzzModel(f *testing.F) {
 	for seed := range 5 {
 		b := make([]byte, 600)

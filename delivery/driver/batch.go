@@ -102,6 +102,13 @@ type shelf struct {
 // as a process usually has at once.
 const shelfSpare = 32
 
+// A spare batch has room for at most so many records, and a spare frame for so
+// many bytes: what one burst needed must not be kept for ever.
+const (
+	spareRecords = 16 << 10
+	spareFrame   = 2 << 20
+)
+
 func (s *shelf) take(id uint64, tp delivery.TP, topics map[string]string) *batch {
 	b := &batch{}
 	if n := len(s.free); n > 0 {
@@ -119,7 +126,7 @@ func (s *shelf) drop(id uint64) {
 		return
 	}
 	delete(s.batches, id)
-	if len(s.free) == shelfSpare {
+	if len(s.free) == shelfSpare || cap(b.records)+cap(b.held) > spareRecords {
 		return
 	}
 	// Cleared, so that a spare batch pins no fetched bytes.
@@ -150,12 +157,12 @@ func (f *frames) get() []byte {
 	return frame[:0]
 }
 
-// put takes a frame's memory back. What a burst needed beyond shelfSpare is
-// left to the collector.
+// put takes a frame's memory back. What a burst needed beyond shelfSpare, or a
+// large record beyond spareFrame, is left to the collector.
 func (f *frames) put(frame []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.free) < shelfSpare {
+	if len(f.free) < shelfSpare && cap(frame) > 0 && cap(frame) <= spareFrame {
 		f.free = append(f.free, frame)
 	}
 }

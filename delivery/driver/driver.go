@@ -37,8 +37,8 @@ type Config struct {
 	// StallAfter is how long a partition may have something and not commit it
 	// before a warning names it (FLOW_STALL_WARNING_AFTER); 0: no warning.
 	StallAfter time.Duration
-	// LeaveTimeout bounds what is left to do on the broker's side once the
-	// core has said Exit; 0 means 2 s.
+	// LeaveTimeout bounds each of what is left to do once the loop has ended:
+	// the end of a process that was killed, and the broker's side; 0 means 2 s.
 	LeaveTimeout time.Duration
 }
 
@@ -72,20 +72,23 @@ type Driver struct {
 	process  uint64 // number of proc
 	procCh   <-chan supervisor.Event
 	awaiting bool // discover was sent and spec has not come
-	plan     *Plan
-	topics   map[string]string // outlet to topic
-	ready    bool              // the plan was prepared
-	waiting  []string          // inlets to consume once it is
-	prepare  context.CancelFunc
-	producer Producer
-	inlets   map[string]*consumed
-	shelf    shelf
-	encoder  wire.BatchEncoder
-	frames   frames
-	emitted  any // the wire.Emit or wire.Forward being stepped
-	progress progress
-	stalls   stalls
-	told     string // the reason of a failure or a stop that was said last
+	// described: spec has come from this process, if only once.
+	described bool
+	plan      *Plan
+	topics    map[string]string // outlet to topic
+	ready     bool              // the plan was prepared
+	waiting   []string          // inlets to consume once it is
+	prepare   context.CancelFunc
+	preparing chan struct{} // closed when the last preparation has ended
+	producer  Producer
+	inlets    map[string]*consumed
+	shelf     shelf
+	encoder   wire.BatchEncoder
+	frames    frames
+	emitted   any // the wire.Emit or wire.Forward being stepped
+	progress  progress
+	stalls    stalls
+	told      string // the reason of a failure or a stop that was said last
 }
 
 // preparation is the end of a Broker.Prepare.
@@ -103,6 +106,7 @@ func New(cfg Config) (*Driver, error) {
 	if cfg.LeaveTimeout == 0 {
 		cfg.LeaveTimeout = 2 * time.Second
 	}
+	cfg.Core.RecordLimit, cfg.Core.Explain = wire.MaxRecord, explain
 	return &Driver{
 		cfg: cfg, core: delivery.New(cfg.Core), log: cfg.Logger,
 		events:   make(chan arrival, 256),
@@ -176,7 +180,10 @@ type arrival struct {
 // consumed is one consumption of an inlet, from its Subscribe to its Leave.
 type consumed struct {
 	Inlet
-	port string
+	port    string
+	planned PlannedInlet
+	// committing is the sequence of the commit on the way, 0: none.
+	committing uint64
 }
 
 // sink makes the sink of an inlet or, with nil, of the producer; it is called
@@ -195,6 +202,9 @@ func (d *Driver) sink(from *consumed) func(delivery.Event) {
 func (d *Driver) onBroker(a arrival) {
 	if a.from != nil && d.inlets[a.from.port] != a.from {
 		return
+	}
+	if ev, ok := a.ev.(delivery.Committed); ok && a.from.committing == ev.Sequence {
+		a.from.committing = 0 // before the step, which may commit again
 	}
 	d.step(a.ev)
 	switch ev := a.ev.(type) {
@@ -289,6 +299,7 @@ func (d *Driver) onInlet(action delivery.Action) {
 		d.leave(a.Inlet)
 	case delivery.Commit:
 		if in, ok := d.inlets[a.Inlet]; ok {
+			in.committing = a.Sequence
 			in.Commit(a)
 		}
 	case delivery.Release:
@@ -339,9 +350,7 @@ func (d *Driver) close() {
 		d.prepare()
 	}
 	if d.proc != nil {
-		d.proc.Kill()
-		for range d.procCh { // until Exited: nothing of it is left behind
-		}
+		d.endProcess()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.LeaveTimeout)
 	defer cancel()
@@ -352,4 +361,23 @@ func (d *Driver) close() {
 		in.Close()
 	}
 	d.others.Wait()
+}
+
+// endProcess kills the process and waits for its end. One that the system does
+// not end (its driver hangs in the kernel) is left behind.
+func (d *Driver) endProcess() {
+	d.proc.Kill()
+	timeout := time.NewTimer(d.cfg.LeaveTimeout)
+	defer timeout.Stop()
+	for {
+		select {
+		case _, ok := <-d.procCh:
+			if !ok {
+				return
+			}
+		case <-timeout.C:
+			d.log.Error(fmt.Sprintf("pid %d was killed and does not end; it is left behind", d.proc.Pid()), "event", "process")
+			return
+		}
+	}
 }

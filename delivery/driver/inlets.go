@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"ankka-flow/delivery"
@@ -19,7 +20,7 @@ func (d *Driver) subscribe(port string) {
 	if !ok {
 		panic(fmt.Sprintf("driver: subscribe to %s, which is not in the plan", port))
 	}
-	c := &consumed{port: port}
+	c := &consumed{port: port, planned: in}
 	d.inlets[port] = c // before its first event can be looked at
 	c.Inlet = d.cfg.Broker.Consume(in, d.now, d.sink(c))
 }
@@ -47,14 +48,20 @@ func (d *Driver) leave(port string) {
 // nothing on the broker's side is still prepared again: a topic may be gone.
 func (d *Driver) adopt(plan *Plan) {
 	d.plan, d.topics, d.ready = plan, plan.OutletTopics(), false
+	d.renew()
 	if d.prepare != nil {
 		d.prepare()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	d.prepare = cancel
+	before, ended := d.preparing, make(chan struct{})
+	d.prepare, d.preparing = cancel, ended
 	d.others.Add(1)
 	go func() { // ends with ctx, which the next plan or close cancels; Run awaits it
 		defer d.others.Done()
+		defer close(ended)
+		if before != nil {
+			<-before // its context is cancelled: one at a time
+		}
 		err := d.cfg.Broker.Prepare(ctx, plan)
 		select {
 		case d.prepared <- preparation{plan: plan, err: err}:
@@ -62,6 +69,25 @@ func (d *Driver) adopt(plan *Plan) {
 		case <-d.done:
 		}
 	}()
+}
+
+// renew consumes anew the inlets whose topic or group is another in the new
+// plan, for the core knows an inlet by its port. To the core the membership was
+// lost, and the commit that was on the way went nowhere.
+func (d *Driver) renew() {
+	for _, port := range slices.Sorted(maps.Keys(d.inlets)) {
+		in := d.inlets[port]
+		planned, ok := d.plan.Inlet(port)
+		if !ok || planned == in.planned { // the core leaves what is no more
+			continue
+		}
+		d.leave(port)
+		d.waiting = append(d.waiting, port)
+		d.step(delivery.Lost{Inlet: port})
+		if in.committing != 0 {
+			d.step(delivery.Committed{Inlet: port, Sequence: in.committing, Outcome: delivery.CommitStale, Reason: "the inlet reads another topic now"})
+		}
+	}
 }
 
 // onPrepared consumes the inlets that waited for the plan.

@@ -72,16 +72,19 @@ func (d *Driver) launch(a delivery.Launch) {
 		d.stepSaid(delivery.LaunchFailed{Process: a.Process, Reason: err.Error(), Code: code})
 		return
 	}
-	d.proc, d.process, d.procCh, d.awaiting = proc, a.Process, proc.Events(), false
+	d.proc, d.process, d.procCh = proc, a.Process, proc.Events()
+	d.awaiting, d.described = false, false
 	d.say(slog.LevelInfo, "process", fmt.Sprintf("pid %d: %s", proc.Pid(), d.cfg.Command))
 	d.step(delivery.Launched{Process: a.Process, PID: proc.Pid()})
 }
 
-func (d *Driver) begin(a delivery.Begin) {
-	d.control(wire.Start{
-		Conversation: a.Conversation, Pipeline: d.plan.Pipeline, Streamlet: d.plan.Streamlet,
-		Config: d.plan.Config, Inlets: d.plan.InletTopics(), Outlets: d.topics,
-	})
+func (d *Driver) begin(a delivery.Begin) { d.control(startOf(d.plan, a.Conversation)) }
+
+func startOf(plan *Plan, conversation uint64) wire.Start {
+	return wire.Start{
+		Conversation: conversation, Pipeline: plan.Pipeline, Streamlet: plan.Streamlet,
+		Config: plan.Config, Inlets: plan.InletTopics(), Outlets: plan.OutletTopics(),
+	}
 }
 
 // withdraw takes a batch back, or revokes it where some of it was sent.
@@ -107,14 +110,18 @@ func (d *Driver) deliver(a delivery.Deliver) {
 	b := d.shelf.take(a.ID, a.TP, d.topics)
 	records, first, next, more, err := in.Cut(a.TP.Partition, b.records, a.MaxRecords, a.MaxBytes)
 	b.records = records
-	if err != nil {
+	if err != nil { // the inlet tells it, by FetchFailed
 		d.shelf.drop(a.ID)
 		d.step(nothingCut(a))
-		d.step(delivery.FetchFailed{TP: a.TP, Reason: err.Error()})
 		return
 	}
-	size := 0
-	d.encoder.Begin(d.frames.get(), a.ID, a.TP.Inlet, a.TP.Partition)
+	if len(records) == 0 {
+		d.shelf.drop(a.ID)
+		d.step(delivery.Cut{ID: a.ID, First: first, Next: next, More: more})
+		return
+	}
+	size, memory := 0, d.frames.get()
+	d.encoder.Begin(memory, a.ID, a.TP.Inlet, a.TP.Partition)
 	for i := range records {
 		fit := d.encoder.Append(&records[i])
 		if fit == wire.Fits {
@@ -122,6 +129,7 @@ func (d *Driver) deliver(a delivery.Deliver) {
 			continue
 		}
 		if i == 0 {
+			d.frames.put(memory)
 			d.oversized(a, in, b)
 			return
 		}
@@ -131,11 +139,7 @@ func (d *Driver) deliver(a delivery.Deliver) {
 		b.records = records[:i]
 		break
 	}
-	if len(b.records) > 0 {
-		d.proc.Data(a.ID, d.encoder.Finish(a.Attempt))
-	} else {
-		d.shelf.drop(a.ID)
-	}
+	d.proc.Data(a.ID, d.encoder.Finish(a.Attempt))
 	d.step(delivery.Cut{ID: a.ID, First: first, Next: next, Records: len(b.records), Bytes: size, More: more})
 }
 
@@ -165,11 +169,16 @@ func (d *Driver) onProcess(ev supervisor.Event, ok bool) {
 	case supervisor.Stray:
 		d.say(slog.LevelWarn, "process", fmt.Sprintf("wrote %s to stdout, which carries the protocol; print to stderr", e.Text))
 	case supervisor.Broken:
-		d.violated(e.Err.Error(), 0)
+		var named *wire.Violation
+		id := uint64(0) // no batch
+		if errors.As(e.Err, &named) && named.HasBatch {
+			id = named.Batch
+		}
+		d.violated(e.Err.Error(), id)
 	case supervisor.OutputClosed:
 		d.step(delivery.OutputClosed{Process: d.process})
 	case supervisor.InputBroken:
-		d.say(slog.LevelDebug, "process", fmt.Sprintf("reads its stdin no more: %v", e.Err))
+		d.inputBroken(e)
 	case supervisor.Unreachable:
 		d.step(delivery.Unreachable{Process: d.process, Reason: e.Why})
 	case supervisor.Exited:
@@ -177,6 +186,16 @@ func (d *Driver) onProcess(ev supervisor.Event, ok bool) {
 	default:
 		panic(fmt.Sprintf("driver: unknown process event %T", ev))
 	}
+}
+
+// inputBroken: the process lives and can be sent nothing more. One that was
+// asked to finish may still answer what it has; the stop's times bound it.
+func (d *Driver) inputBroken(e supervisor.InputBroken) {
+	if d.core.Status().State == delivery.Stopping {
+		d.say(slog.LevelDebug, "process", fmt.Sprintf("reads its stdin no more: %v", e.Err))
+		return
+	}
+	d.step(delivery.Unreachable{Process: d.process, Reason: fmt.Sprintf("it reads its stdin no more: %v", e.Err)})
 }
 
 // exited lets go of the process before the core hears of it: what the core
@@ -200,12 +219,16 @@ func exitStatus(e supervisor.Exited) int {
 
 // received turns a message of the process into an event.
 func (d *Driver) received(m wire.Message) {
+	if !d.described && !opens(m) {
+		d.violated(wire.SpecExpected(m.Kind()).Error(), 0)
+		return
+	}
 	switch m := m.(type) {
 	case wire.Spec:
 		d.discovered(m)
 	case wire.Emit:
 		d.emitted = m
-		d.step(delivery.Emitted{Process: d.process, ID: m.ID, Outlet: m.Outlet, Records: m.Records.Len(), Bytes: m.Records.Bytes()})
+		d.step(delivery.Emitted{Process: d.process, ID: m.ID, Outlet: m.Outlet, Records: m.Records.Len(), Bytes: m.Records.Held()})
 		d.emitted = nil
 	case wire.Forward:
 		d.forward(m)
@@ -223,8 +246,17 @@ func (d *Driver) received(m wire.Message) {
 		// Any frame counts as life, in the process package; reports are for
 		// the metrics endpoint, which counts them there.
 	default:
-		d.violated(fmt.Sprintf("the process sent %s, which only the supervisor sends", m.Kind()), 0)
+		panic(fmt.Sprintf("driver: %T is no message of a process", m)) // ParseFromProcess gives none
 	}
+}
+
+// opens says that a process may send m before it has described itself.
+func opens(m wire.Message) bool {
+	switch m.(type) {
+	case wire.Spec, wire.Log:
+		return true
+	}
+	return false
 }
 
 func (d *Driver) violated(reason string, id uint64) {
@@ -244,7 +276,7 @@ func (d *Driver) forward(m wire.Forward) {
 		}
 	}
 	d.emitted = m
-	d.step(delivery.Emitted{Process: d.process, ID: m.ID, Outlet: m.Outlet, Records: records, Bytes: bytes})
+	d.step(delivery.Emitted{Process: d.process, ID: m.ID, Outlet: m.Outlet, Records: records, Bytes: bytes, Forward: true})
 	d.emitted = nil
 }
 
@@ -265,12 +297,19 @@ func (d *Driver) failed(m wire.Fail) {
 // discovered judges the answer to discovery.
 func (d *Driver) discovered(m wire.Spec) {
 	if !d.awaiting {
-		d.violated("the process sent spec, which it was not asked for", 0)
+		d.violated(unasked(wire.KindSpec), 0)
 		return
 	}
-	d.awaiting = false
+	d.awaiting, d.described = false, true
 	plan, problems := NewPlan(&d.cfg.Declared, &m.Descriptor)
+	if len(problems) == 0 {
+		// What a descriptor declares may be more than one frame holds.
+		if _, err := wire.Append(nil, startOf(plan, wire.MaxInteger)); err != nil {
+			problems = []string{fmt.Sprintf("what it declares cannot be started: %v", err)}
+		}
+	}
 	if len(problems) > 0 {
+		problems = bounded(problems)
 		for _, problem := range problems {
 			d.say(slog.LevelError, "refused", problem)
 		}

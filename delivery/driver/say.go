@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"ankka-flow/delivery"
@@ -101,8 +103,8 @@ func (d *Driver) processLog(m wire.Log) {
 		level = slog.LevelError
 	}
 	attrs := []any{"event", d.streamlet()}
-	for name, value := range m.Fields {
-		attrs = append(attrs, name, value)
+	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
+		attrs = append(attrs, name, m.Fields[name])
 	}
 	d.log.Log(context.Background(), level, m.Message, attrs...)
 }

@@ -1,0 +1,373 @@
+"""A raw process that breaks the protocol in one way, chosen by --mode; otherwise it forwards and acks every batch.
+
+It uses no SDK but its codec, so that what stands on the pipe is what is written here. Every mode is a function
+below; its docstring says what it does. With --once FILE it misbehaves only where FILE does not exist, and makes it:
+the process launched after it is a good one.
+"""
+
+import argparse
+import base64
+import hashlib
+import importlib.util
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+_source = Path(__file__).parents[3] / "sdk/python/src/ankka_flow/_msgpack.py"
+_spec = importlib.util.spec_from_file_location("msgpack_of_the_sdk", _source)
+_codec = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_codec)
+
+CONTRACT = {
+    "format": "json",
+    "schema_name": "any",
+    "fingerprint": base64.b64encode(hashlib.sha256(b"any").digest()).decode(),
+}
+
+
+def frame(message):
+    body = _codec.packb(message)
+    return len(body).to_bytes(4, "big") + body
+
+
+def write(data):
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(1, rest) :]
+
+
+def read(n):
+    data = b""
+    while len(data) < n:
+        piece = os.read(0, n - len(data))
+        if not piece:
+            return b""
+        data += piece
+    return data
+
+
+class Process:
+    """A good process. A mode replaces what it does wrong."""
+
+    protocol = "1.0"
+    sdk = "0"
+
+    def __init__(self, options):
+        self.options = options
+        self.batches = 0
+
+    def send(self, *message):
+        write(frame(list(message)))
+
+    def before(self):
+        """Before the first frame is read."""
+
+    def spec(self):
+        ports = {"contract": CONTRACT}
+        streamlet = {"name": "case", "inlets": [{"name": "in", **ports}], "outlets": [{"name": "out", **ports}]}
+        descriptor = {
+            "protocol_version": self.protocol,
+            "sdk": {"name": "raw", "version": self.sdk},
+            "streamlet": streamlet,
+        }
+        self.send("spec", descriptor, {"ping": True})
+
+    def batch(self, batch_id, records):
+        self.send("forward", batch_id, "out", None)
+        self.send("ack", batch_id)
+
+    def end(self):
+        """At the end of the input."""
+
+    def run(self):
+        self.before()
+        while head := read(4):
+            message = _codec.unpackb(read(int.from_bytes(head, "big")))
+            kind = message[0]
+            if kind == "discover":
+                self.spec()
+            elif kind == "refuse":
+                print("refused:", *message[1], file=sys.stderr)
+                sys.exit(1)
+            elif kind == "batch":
+                self.batches += 1
+                self.batch(message[1], message[4])
+            elif kind == "revoke":
+                self.send("ack", message[1])
+            elif kind == "stop":
+                self.send("stopped")
+            elif kind == "ping":
+                self.send("pong", message[1])
+        self.end()
+
+
+MODES = {}
+
+
+def mode(cls):
+    MODES[cls.__name__.replace("_", "-")] = cls
+    return cls
+
+
+MODES["good"] = Process
+
+
+@mode
+class print_before(Process):
+    """Prints before it speaks."""
+
+    def before(self):
+        write(b"hello from before\n")
+
+
+@mode
+class print_in_batch(Process):
+    """Prints while it has a batch, and goes on."""
+
+    def batch(self, batch_id, records):
+        write(b"hello from the handler\n")
+        super().batch(batch_id, records)
+
+
+@mode
+class print_at_end(Process):
+    """Prints when its input ended."""
+
+    def end(self):
+        write(b"hello from the end\n")
+
+
+@mode
+class path(Process):
+    """Writes a path, which read as a length would be 795 MB, then valid frames."""
+
+    def batch(self, batch_id, records):
+        write(b"/home/x")
+        super().batch(batch_id, records)
+
+
+@mode
+class text_in_frame(Process):
+    """A right length, and text as the body: every ASCII byte is a valid msgpack integer."""
+
+    def batch(self, batch_id, records):
+        text = b"hello from a frame"
+        write(len(text).to_bytes(4, "big") + text)
+
+
+@mode
+class json(Process):
+    """Answers discovery in JSON."""
+
+    def spec(self):
+        write(b'{"spec": {"name": "case"}}\n')
+
+
+@mode
+class trickle(Process):
+    """One byte a write."""
+
+    def send(self, *message):
+        for byte in frame(list(message)):
+            os.write(1, bytes([byte]))
+
+
+@mode
+class bulk(Process):
+    """A thousand frames and the answer in one write."""
+
+    def batch(self, batch_id, records):
+        logs = [frame(["log", "debug", f"line {n}", {}]) for n in range(1000)]
+        write(b"".join(logs) + frame(["forward", batch_id, "out", None]) + frame(["ack", batch_id]))
+
+
+@mode
+class half_frame(Process):
+    """Half of an ack, then exit 0."""
+
+    def batch(self, batch_id, records):
+        self.send("forward", batch_id, "out", None)
+        write(frame(["ack", batch_id])[:6])
+        os._exit(0)
+
+
+@mode
+class truncated_map(Process):
+    """A fail whose map says that it has more entries than there are."""
+
+    def batch(self, batch_id, records):
+        body = _codec.packb(["fail", batch_id, {"message": "x"}]).replace(b"\x81", b"\x8f", 1)
+        write(len(body).to_bytes(4, "big") + body)
+
+
+@mode
+class echo(Process):
+    """Emits every record's own bytes again, one frame each."""
+
+    def batch(self, batch_id, records):
+        for _offset, timestamp, key, value, headers in records:
+            self.send("emit", batch_id, "out", [[key, value, headers, timestamp]])
+        self.send("ack", batch_id)
+
+
+@mode
+class emit_size(Process):
+    """Emits one record of --size bytes, as encoded in the frame."""
+
+    def batch(self, batch_id, records):
+        size = self.options.size
+        row = [None, b"", [], None]
+        while (over := len(_codec.packb(row)) - size) != 0:
+            row[1] = bytes(len(row[1]) - over)
+        self.send("emit", batch_id, "out", [row])
+        self.send("ack", batch_id)
+
+
+@mode
+class emit_values(Process):
+    """For every record emits --count records of --size bytes of value."""
+
+    def batch(self, batch_id, records):
+        for _ in range(len(records) * self.options.count):
+            self.send("emit", batch_id, "out", [[None, bytes(self.options.size), [], None]])
+        self.send("ack", batch_id)
+
+
+@mode
+class two_threads(Process):
+    """Two threads write frames in two writes each, without a lock."""
+
+    def batch(self, batch_id, records):
+        sys.setswitchinterval(1e-6)
+
+        def chatter(text):
+            data = frame(["log", "debug", text, {}])
+            for _ in range(100_000):
+                os.write(1, data[:4])
+                os.write(1, data[4:])
+
+        threads = [threading.Thread(target=chatter, args=("x" * n,)) for n in (7, 150)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        super().batch(batch_id, records)
+
+
+@mode
+class ack_twice(Process):
+    """Acks every batch twice."""
+
+    def batch(self, batch_id, records):
+        super().batch(batch_id, records)
+        self.send("ack", batch_id)
+
+
+@mode
+class emit_after_ack(Process):
+    """Emits for a batch that it has acked."""
+
+    def batch(self, batch_id, records):
+        super().batch(batch_id, records)
+        self.send("forward", batch_id, "out", None)
+
+
+@mode
+class ack_unknown(Process):
+    """Acks a batch that it never got."""
+
+    def batch(self, batch_id, records):
+        self.send("ack", batch_id + 1_000_000)
+
+
+@mode
+class emit_nowhere(Process):
+    """Emits to an outlet that it does not declare."""
+
+    def batch(self, batch_id, records):
+        self.send("forward", batch_id, "nowhere", None)
+        self.send("ack", batch_id)
+
+
+@mode
+class skip_tenth(Process):
+    """Never answers its tenth batch."""
+
+    def batch(self, batch_id, records):
+        if self.batches != 10:
+            super().batch(batch_id, records)
+
+
+@mode
+class exit_in_batch(Process):
+    """Exits with --code while it has a batch."""
+
+    def batch(self, batch_id, records):
+        print("going away", end="", file=sys.stderr, flush=True)
+        os._exit(self.options.code)
+
+
+@mode
+class segfault(Process):
+    """Dies of SIGSEGV while it has a batch."""
+
+    def batch(self, batch_id, records):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@mode
+class fail_first(Process):
+    """Fails its first batch."""
+
+    def batch(self, batch_id, records):
+        if self.batches > 1:
+            super().batch(batch_id, records)
+            return
+        self.send("fail", batch_id, {"message": "no such cart", "kind": "KeyError", "offset": records[0][0]})
+
+
+@mode
+class silent(Process):
+    """Reads, and never answers."""
+
+    def send(self, *message):
+        pass
+
+
+@mode
+class hold(Process):
+    """Answers a batch once the file --until exists."""
+
+    def batch(self, batch_id, records):
+        print(f"holding batch {batch_id}", file=sys.stderr, flush=True)
+        with open(self.options.until):  # a named pipe: opens once somebody writes
+            pass
+        super().batch(batch_id, records)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--mode", default="good", choices=sorted(MODES))
+    parser.add_argument("--once")
+    parser.add_argument("--size", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--code", type=int, default=0)
+    parser.add_argument("--until")
+    parser.add_argument("--protocol", default="1.0")
+    parser.add_argument("--sdk", default="0")
+    options = parser.parse_args()
+    chosen = MODES[options.mode]
+    if options.once:
+        try:
+            os.close(os.open(options.once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            chosen = Process
+    process = chosen(options)
+    process.protocol, process.sdk = options.protocol, options.sdk
+    process.run()
+
+
+if __name__ == "__main__":
+    main()

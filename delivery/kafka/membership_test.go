@@ -147,12 +147,17 @@ func TestR7_AGenerationEndsAndTheNextContinues(t *testing.T) {
 		_, ok := find(r, func(delivery.Suspended) bool { return true })
 		return ok
 	})
+	begin := time.Now()
 	var next delivery.Assigned
 	eventually(t, "the next generation", func() bool {
 		ev, ok := find(r, func(ev delivery.Assigned) bool { return ev.Generation != before && len(ev.Starts) == 2 })
 		next = ev
 		return ok
 	})
+	// Nothing was running, so the drain's deadline is not waited for.
+	if d := time.Since(begin); d > time.Second {
+		t.Errorf("it took %v", d)
+	}
 	if !next.Continues && next.Generation == before+1 {
 		t.Errorf("%v does not continue %d", next, before)
 	}

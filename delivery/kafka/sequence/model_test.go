@@ -2,6 +2,7 @@ package sequence
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -341,86 +342,7 @@ func TestR9_AnyFaultsKeepTheLogRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		partitions := rapid.IntRange(1, 3).Draw(t, "partitions")
 		w := newWorld(t, Config{MaxBatchBytes: rapid.IntRange(1, 12).Draw(t, "max"), WriteTimeout: 5 * time.Second}, partitions)
-		busy := map[int32]bool{}
-		t.Repeat(map[string]func(*rapid.T){
-			"write": func(t *rapid.T) {
-				from := rapid.Int32Range(0, 7).Draw(t, "from")
-				for _, tp := range w.open {
-					busy[tp.Partition] = true
-				}
-				if busy[from] {
-					clear(busy)
-					t.Skip("the inlet partition has a write")
-				}
-				clear(busy)
-				n := rapid.IntRange(0, 4).Draw(t, "pieces")
-				to := make([]Partition, n)
-				for i := range to {
-					to[i] = w.names[rapid.IntRange(0, partitions-1).Draw(t, "to")]
-				}
-				count := rapid.IntRange(1, 6).Draw(t, "count")
-				w.begin(from, count, count, to...)
-			},
-			"serve": func(t *rapid.T) {
-				if name, ok := w.pick(t); ok {
-					w.serve(name)
-				}
-			},
-			"refuse": func(t *rapid.T) {
-				if name, ok := w.pick(t); ok {
-					w.reply(w.take(name), rapid.SampledFrom([]int16{19, 19, 2, 3, 6, 6, 56, -1, 10, 29, 87}).Draw(t, "code"))
-				}
-			},
-			"append and deny": func(t *rapid.T) {
-				if name, ok := w.pick(t); ok {
-					e := w.take(name)
-					code := w.parts[name].produce(w, e)
-					if code == 0 {
-						code = rapid.SampledFrom([]int16{7, 20, 6, 3}).Draw(t, "code")
-					}
-					w.reply(e, code)
-				}
-			},
-			"not sent": func(t *rapid.T) {
-				if name, ok := w.pick(t); ok {
-					p := w.parts[name]
-					e := p.live[len(p.live)-1] // the last ones, never one in front of a sent one
-					p.live = slices.Clone(p.live[:len(p.live)-1])
-					w.step(NotSent{Batch: e.batch, Reason: "dial"})
-				}
-			},
-			"cut": func(t *rapid.T) {
-				if name, ok := w.pick(t); ok {
-					w.cut(name, rapid.IntRange(0, len(w.parts[name].live)).Draw(t, "appended"))
-				}
-			},
-			"late": func(t *rapid.T) {
-				for _, name := range w.names {
-					if p := w.parts[name]; len(p.late) > 0 && rapid.Bool().Draw(t, "late") {
-						e := p.late[0]
-						p.late = p.late[1:]
-						w.trace = append(w.trace, fmt.Sprintf("    late %+v: %d", e, p.produce(w, e)))
-					}
-				}
-			},
-			"withdraw": func(t *rapid.T) {
-				if w.write > 0 {
-					id := rapid.Uint64Range(1, w.write).Draw(t, "write")
-					w.step(Withdrawn{Write: id})
-				}
-			},
-			"limit": func(t *rapid.T) {
-				w.parts[w.names[0]].limit = rapid.IntRange(0, 3).Draw(t, "limit")
-			},
-			"grant": func(t *rapid.T) { w.grant() },
-			"raise": func(t *rapid.T) { w.raiseWhenAsked() },
-			"time": func(t *rapid.T) {
-				w.now += time.Duration(rapid.IntRange(1, 6000).Draw(t, "ms")) * time.Millisecond
-				w.step(Ticked{})
-			},
-			"refreshed": func(t *rapid.T) { w.step(Refreshed{}) },
-			"":          func(t *rapid.T) { w.t = t; w.check() },
-		})
+		t.Repeat(w.actions())
 		w.t = t
 		w.heal()
 		w.check()
@@ -440,4 +362,92 @@ func TestR9_AnyFaultsKeepTheLogRight(t *testing.T) {
 func (w *world) pick(t *rapid.T) (Partition, bool) {
 	name := w.names[rapid.IntRange(0, len(w.names)-1).Draw(t, "partition")]
 	return name, len(w.parts[name].live) > 0
+}
+
+// actions are what may happen, good and bad, in any order.
+func (w *world) actions() map[string]func(*rapid.T) {
+	all := map[string]func(*rapid.T){
+		"write": func(t *rapid.T) {
+			from := rapid.Int32Range(0, 7).Draw(t, "from")
+			for _, tp := range w.open {
+				if tp.Partition == from {
+					t.Skip("the inlet partition has a write")
+				}
+			}
+			n := rapid.IntRange(0, 4).Draw(t, "pieces")
+			to := make([]Partition, n)
+			for i := range to {
+				to[i] = w.names[rapid.IntRange(0, len(w.names)-1).Draw(t, "to")]
+			}
+			count := rapid.IntRange(1, 6).Draw(t, "count")
+			w.begin(from, count, count, to...)
+		},
+		"serve": func(t *rapid.T) {
+			if name, ok := w.pick(t); ok {
+				w.serve(name)
+			}
+		},
+		"withdraw": func(t *rapid.T) {
+			if w.write > 0 {
+				id := rapid.Uint64Range(1, w.write).Draw(t, "write")
+				w.step(Withdrawn{Write: id})
+			}
+		},
+		"limit": func(t *rapid.T) {
+			w.parts[w.names[0]].limit = rapid.IntRange(0, 3).Draw(t, "limit")
+		},
+		"grant": func(t *rapid.T) { w.grant() },
+		"raise": func(t *rapid.T) { w.raiseWhenAsked() },
+		"time": func(t *rapid.T) {
+			w.now += time.Duration(rapid.IntRange(1, 6000).Draw(t, "ms")) * time.Millisecond
+			w.step(Ticked{})
+		},
+		"refreshed": func(t *rapid.T) { w.step(Refreshed{}) },
+		"":          func(t *rapid.T) { w.t = t; w.check() },
+	}
+	maps.Copy(all, w.faults())
+	return all
+}
+
+// faults are what brokers and networks do.
+func (w *world) faults() map[string]func(*rapid.T) {
+	return map[string]func(*rapid.T){
+		"refuse": func(t *rapid.T) {
+			if name, ok := w.pick(t); ok {
+				w.reply(w.take(name), rapid.SampledFrom([]int16{19, 19, 2, 3, 6, 6, 56, -1, 10, 29, 87}).Draw(t, "code"))
+			}
+		},
+		"append and deny": func(t *rapid.T) {
+			if name, ok := w.pick(t); ok {
+				e := w.take(name)
+				code := w.parts[name].produce(w, e)
+				if code == 0 {
+					code = rapid.SampledFrom([]int16{7, 20, 6, 3}).Draw(t, "code")
+				}
+				w.reply(e, code)
+			}
+		},
+		"not sent": func(t *rapid.T) {
+			if name, ok := w.pick(t); ok {
+				p := w.parts[name]
+				e := p.live[len(p.live)-1] // the last ones, never one in front of a sent one
+				p.live = slices.Clone(p.live[:len(p.live)-1])
+				w.step(NotSent{Batch: e.batch, Reason: "dial"})
+			}
+		},
+		"cut": func(t *rapid.T) {
+			if name, ok := w.pick(t); ok {
+				w.cut(name, rapid.IntRange(0, len(w.parts[name].live)).Draw(t, "appended"))
+			}
+		},
+		"late": func(t *rapid.T) {
+			for _, name := range w.names {
+				if p := w.parts[name]; len(p.late) > 0 && rapid.Bool().Draw(t, "late") {
+					e := p.late[0]
+					p.late = p.late[1:]
+					w.trace = append(w.trace, fmt.Sprintf("    late %+v: %d", e, p.produce(w, e)))
+				}
+			}
+		},
+	}
 }

@@ -76,6 +76,8 @@ type (
 	// Leave leaves an inlet's group.
 	Leave struct{ Inlet string }
 	// Release lets go of revoked partitions: nothing of them is running.
+	// Without partitions it answers Suspended: no write of the inlet runs, and
+	// the next generation may be joined.
 	Release struct {
 		Inlet      string
 		Partitions []int32

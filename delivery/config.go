@@ -46,8 +46,7 @@ type Config struct {
 	// WithProcess bounds the bytes of all batches with the process; what is
 	// over it waits. Default 64 MiB.
 	WithProcess int
-	// HoldBatch bounds the held emits of one batch, where a record counts for
-	// its bytes and 16 more; more fails the stream and
+	// HoldBatch bounds the held emits of one batch; more fails the stream and
 	// accuses its partition. Default 64 MiB.
 	HoldBatch int
 	// HoldSoft is the size of all held emits above which nothing new is
@@ -98,7 +97,6 @@ const (
 	adaptFast      = 50 * time.Millisecond
 	adaptSlow      = 200 * time.Millisecond
 	defaultCredit  = 32          // batches, where the process names none
-	recordOverhead = 16          // bytes that a held record counts for beside its own: empty ones must not be free
 	closedGrace    = time.Second // from a closed stdout to the failure, for the exit to come
 	commitRetryMax = time.Second // the longest wait between tries of a commit
 )

@@ -64,6 +64,7 @@
 //	revoking   settled or late  Release, lost
 //	suspended                   no Deliver, no Write, no Commit; acks and emits
 //	                            are held, W runs on
+//	           no write runs    Release without partitions: the inlet may rejoin
 //	           assigned (R7)    owned, commit C; otherwise lost, or owned afresh
 //	any        lost             lost: P void, W void but awaited
 //	void       answered, withdrawn, exited: owed is empty, Seek to the position

@@ -161,7 +161,8 @@ type (
 	}
 	// Withdrawn answers Withdraw: no byte of the batch was or will be sent.
 	Withdrawn struct{ Process, ID uint64 }
-	// Emitted is an emit or a forward: Records records of Bytes bytes.
+	// Emitted is an emit or a forward of Records records. Bytes is what holding
+	// them takes, more than nothing for empty ones too (R10).
 	Emitted struct {
 		Process, ID    uint64
 		Outlet         string

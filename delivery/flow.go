@@ -205,22 +205,21 @@ func (c *Core) onEmitted(e Emitted) {
 	case b.void:
 		return
 	}
-	size := e.Bytes + e.Records*recordOverhead
-	if b.held+size > c.cfg.HoldBatch {
+	if b.held+e.Bytes > c.cfg.HoldBatch {
 		c.fail(failure{
 			reason:  fmt.Sprintf("%v: %s", b.part.tp, c.explain(Breach{Kind: BreachHeld, Message: e.message(), ID: b.id, Limit: c.cfg.HoldBatch})),
 			accused: []TP{b.part.tp},
 		})
 		return
 	}
-	if c.held+size > c.cfg.HoldHard {
+	if c.held+e.Bytes > c.cfg.HoldHard {
 		most := c.largestHolder()
 		c.flow.halve(c.with.live + c.with.owed)
 		c.fail(failure{reason: fmt.Sprintf("held emits are over %d bytes; the largest holder is batch %d of %v with %d",
 			c.cfg.HoldHard, most.id, most.part.tp, most.held)})
 		return
 	}
-	c.hold(b, e.Records, size)
+	c.hold(b, e.Records, e.Bytes)
 	c.do(Hold{b.id})
 }
 

@@ -21,7 +21,8 @@ type inlet struct {
 
 	commit commitState
 	// suspended: the next Assigned says which partitions are given back.
-	suspended bool
+	// draining: its running writes are awaited, and then told by Release.
+	suspended, draining bool
 	// releasing has the revoked partitions, to be released by revokeBy.
 	releasing []int32
 	revokeBy  time.Duration
@@ -97,7 +98,7 @@ func (c *Core) subscribe(names []string) {
 // leave leaves a group; its partitions are lost at once.
 func (c *Core) leave(in *inlet) {
 	c.loseAll(in)
-	in.subscribed, in.joined, in.suspended = false, false, false
+	in.subscribed, in.joined, in.suspended, in.draining = false, false, false, false
 	for _, p := range in.commit.dirty {
 		p.dirty = false
 	}
@@ -128,7 +129,8 @@ func (c *Core) onAssigned(e Assigned) {
 		return
 	}
 	wasSuspended := in.suspended
-	in.generation, in.live, in.joined, in.suspended = e.Generation, true, true, false
+	in.generation, in.live, in.joined = e.Generation, true, true
+	in.suspended, in.draining = false, false
 	in.commit.next, in.commit.backoff = min(in.commit.next, c.now), 0
 	if wasSuspended {
 		for _, p := range in.parts {
@@ -159,7 +161,7 @@ func (c *Core) onSuspended(e Suspended) {
 		c.stale(e)
 		return
 	}
-	in.live, in.suspended = false, true
+	in.live, in.suspended, in.draining = false, true, true
 	for _, p := range in.parts {
 		switch p.state {
 		case owned:
@@ -180,7 +182,7 @@ func (c *Core) onLost(e Lost) {
 		c.stale(e)
 		return
 	}
-	in.joined, in.suspended = false, false
+	in.joined, in.suspended, in.draining = false, false, false
 	c.loseAll(in)
 	c.note(NotePartition, TP{}, in.name+": every partition lost")
 }
@@ -209,9 +211,18 @@ func (c *Core) onRevoked(e Revoked) {
 	in.releasing = append(in.releasing, e.Partitions...)
 }
 
+// writing: a write of the inlet runs, also one that is void.
+func (in *inlet) writing() bool {
+	return slices.ContainsFunc(in.parts, func(p *partition) bool { return p.w != nil && !p.w.again })
+}
+
 // release lets go of revoked partitions once nothing of them is to be settled,
 // or at the deadline.
 func (c *Core) release(in *inlet) {
+	if in.draining && !in.writing() {
+		in.draining = false
+		c.do(Release{Inlet: in.name})
+	}
 	if len(in.releasing) == 0 {
 		return
 	}

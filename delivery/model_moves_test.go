@@ -218,6 +218,9 @@ func (w *world) moveGroup() {
 	}
 	switch {
 	case !g.joined || g.suspended:
+		if w.calm && g.suspended && !g.drained {
+			return // a calm coordinator waits for the running writes
+		}
 		if w.calm || w.pick(3) > 0 {
 			w.assign()
 			return
@@ -248,7 +251,7 @@ func (w *world) moveGroup() {
 }
 
 func (w *world) suspend() {
-	w.group.suspended, w.group.releasing, w.group.continues = true, false, true
+	w.group.suspended, w.group.releasing, w.group.drained = true, false, false
 	for _, p := range w.parts {
 		p.fetch, p.hint = -1, false
 		if p.revoking {

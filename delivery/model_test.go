@@ -67,8 +67,7 @@ type modelPart struct {
 type modelGroup struct {
 	subscribed, joined, suspended bool
 	generation                    int32
-	continues                     bool
-	releasing                     bool
+	releasing, drained            bool
 }
 
 type modelProcess struct {
@@ -275,6 +274,13 @@ func (w *world) performGroup(a Action) {
 		g.subscribed, g.joined, g.suspended, g.releasing = false, false, false, false
 		w.commit = nil
 	case Release:
+		if len(a.Partitions) == 0 {
+			if !g.suspended || len(w.writes) > 0 {
+				w.fail("R9: the generation is let go while %d writes run", len(w.writes))
+			}
+			g.drained = true
+			return
+		}
 		g.releasing = false
 		for _, n := range a.Partitions {
 			p := w.parts[n]

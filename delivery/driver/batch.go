@@ -65,12 +65,16 @@ func (b *batch) run(outlet string, from int) {
 	b.emits = append(b.emits, emit{outlet: outlet, from: from, to: len(b.held)})
 }
 
-// forwarded is how many records, of how many bytes, a forward stands for;
-// outside is the first index that is out of range, or -1.
+// recordMemory is what holding a record takes beside its bytes: a frame can
+// forward an empty one a million times.
+const recordMemory = 88
+
+// forwarded is how many records a forward stands for and how many bytes they
+// take to hold; outside is the first index that is out of range, or -1.
 func (b *batch) forwarded(m *wire.Forward) (records, bytes, outside int) {
 	if m.All {
 		for i := range b.records {
-			bytes += b.records[i].Size()
+			bytes += b.records[i].Size() + recordMemory
 		}
 		return len(b.records), bytes, -1
 	}
@@ -78,7 +82,7 @@ func (b *batch) forwarded(m *wire.Forward) (records, bytes, outside int) {
 		if i < 0 || i >= len(b.records) {
 			return 0, 0, i
 		}
-		bytes += b.records[i].Size()
+		bytes += b.records[i].Size() + recordMemory
 	}
 	return len(m.Indexes), bytes, -1
 }

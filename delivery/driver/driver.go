@@ -203,7 +203,7 @@ func (d *Driver) onBroker(a arrival) {
 	if a.from != nil && d.inlets[a.from.port] != a.from {
 		return
 	}
-	if ev, ok := a.ev.(delivery.Committed); ok && a.from.committing == ev.Sequence {
+	if ev, ok := a.ev.(delivery.Committed); ok && a.from != nil && a.from.committing == ev.Sequence {
 		a.from.committing = 0 // before the step, which may commit again
 	}
 	d.step(a.ev)

@@ -97,6 +97,7 @@ type Consumer struct {
 	committing bool
 	answers    uint64
 	count      int32 // of the topic's partitions when last told, -1: never
+	leaving    bool  // Leave was called: losing everything is no surprise
 }
 
 // mailbox carries work to the membership's goroutine.
@@ -223,7 +224,10 @@ func (k *Consumer) Ends() map[int32]End { return k.fetch.ends() }
 // waits for it. When ctx ends first, the membership is left to its session
 // timeout and the error says so. Nothing is told afterwards.
 func (k *Consumer) Leave(ctx context.Context) error {
-	k.mailbox.put(func() { k.step(group.StopAsked{}) })
+	k.mailbox.put(func() {
+		k.leaving = true
+		k.step(group.StopAsked{})
+	})
 	var err error
 	select {
 	case <-k.left:

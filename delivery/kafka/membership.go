@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"ankka-flow/delivery"
@@ -109,7 +110,11 @@ func (k *Consumer) dropped(partitions []int32) {
 }
 
 func (k *Consumer) lost(a group.Lost) {
-	k.c.log.Warn("every partition is lost: "+a.Reason, "inlet", k.in.Name, "group", k.in.Group)
+	level := slog.LevelWarn
+	if k.leaving {
+		level = slog.LevelDebug // as asked
+	}
+	k.c.log.Log(context.Background(), level, "every partition is lost: "+a.Reason, "inlet", k.in.Name, "group", k.in.Group)
 	k.live, k.silent = false, false
 	k.starts.due = false
 	k.drain = drainState{}

@@ -102,6 +102,9 @@ func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error
 		return err
 	}
 	defer close()
+	if err := checkPartition(ctx, client, topic, f.partition); err != nil {
+		return err
+	}
 	w := newLineWriter(client, topic)
 	written, err := a.pump(ctx, f, w, headers, bufio.NewReader(in), file)
 	if closeErr := w.close(); err == nil {
@@ -111,6 +114,25 @@ func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error
 		return fmt.Errorf("%w (%s written to %s)", err, plural(written, "record"), topic)
 	}
 	fmt.Fprintf(a.stderr, "%s written to %s\n", plural(written, "record"), topic)
+	return nil
+}
+
+// checkPartition: a record for a partition that does not exist would wait for
+// ever.
+func checkPartition(ctx context.Context, client *kafka.Client, topic string, partition int32) error {
+	if partition < 0 {
+		return nil
+	}
+	topics, err := client.Topics(ctx, topic)
+	if err != nil {
+		return err
+	}
+	if err := topics[topic].Err; err != nil {
+		return err
+	}
+	if n := topics[topic].Partitions; partition >= n {
+		return misuse("--partition %d: topic %s has partitions 0 to %d", partition, topic, n-1)
+	}
 	return nil
 }
 
@@ -245,7 +267,7 @@ func outsOf(topic string, lines []*recordline.Line) []kafka.Out {
 		if i == 0 || l.Partition != lines[i-1].Partition {
 			outs = append(outs, kafka.Out{Topic: topic})
 			if l.Partition >= 0 {
-				_ = l.Partition
+				outs[len(outs)-1].Pin = &l.Partition
 			}
 		}
 		last := &outs[len(outs)-1]

@@ -125,6 +125,15 @@ func (p *partitioner) spread(recs []record.Record, n int32, maxBytes int, usable
 	}
 }
 
+// pinned is spread for records that all go to one partition.
+func (p *partitioner) pinned(recs []record.Record, to int32, maxBytes int, add func(partition int32, c portion, bytes int)) {
+	p.sizes = p.sizes[:0]
+	for i := range recs {
+		p.sizes = append(p.sizes, recordbatch.EncodedSize(&recs[i]))
+	}
+	p.cut(recs, nil, maxBytes, func(c portion, bytes int) { add(to, c, bytes) })
+}
+
 // cut cuts one partition's records into portions.
 func (p *partitioner) cut(recs []record.Record, at []int32, maxBytes int, add func(c portion, bytes int)) {
 	n := len(at)

@@ -48,6 +48,9 @@ type ProducerConfig struct {
 type Out struct {
 	Topic   string
 	Records []record.Record
+	// Pin is the partition that all of them go to, which must exist; nil: by
+	// their keys (R6).
+	Pin *int32
 }
 
 // Producer writes to one cluster under one producer id for its whole life, so
@@ -112,6 +115,7 @@ type outTopic struct {
 type parkedOut struct {
 	write uint64
 	recs  []record.Record
+	pin   *int32
 }
 
 // route is where an output partition's batches in flight are.

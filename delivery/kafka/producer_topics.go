@@ -29,7 +29,7 @@ func (p *Producer) begin(msg writeAsked) {
 			w.topics = append(w.topics, out.Topic)
 		}
 		w.parked++
-		t.parked = append(t.parked, parkedOut{write: msg.id, recs: out.Records})
+		t.parked = append(t.parked, parkedOut{write: msg.id, recs: out.Records, pin: out.Pin})
 		p.unpark(t)
 	}
 	w.complete = true
@@ -62,14 +62,19 @@ func (p *Producer) unpark(t *outTopic) {
 		if w == nil {
 			continue
 		}
-		t.spread.spread(o.recs, n, p.cfg.MaxBatchBytes-batchOverhead, usable, func(partition int32, c portion, bytes int) {
+		add := func(partition int32, c portion, bytes int) {
 			p.lastKey++
 			p.portions[p.lastKey] = &c
 			w.portions = append(w.portions, p.lastKey)
 			p.step(sequence.Added{Write: w.id, Piece: sequence.Piece{
 				Handle: p.lastKey, Partition: sequence.Partition{Topic: t.name, Index: partition}, Records: c.len(), Bytes: bytes,
 			}})
-		})
+		}
+		if o.pin != nil {
+			t.spread.pinned(o.recs, *o.pin, p.cfg.MaxBatchBytes-batchOverhead, add)
+		} else {
+			t.spread.spread(o.recs, n, p.cfg.MaxBatchBytes-batchOverhead, usable, add)
+		}
 		if w.parked--; w.parked == 0 && w.complete {
 			p.step(sequence.Ended{Write: w.id})
 		}

@@ -87,7 +87,7 @@ func BenchmarkProduce(b *testing.B) {
 		p := c.Produce(ProducerConfig{}, func(delivery.Event) { done <- struct{}{} })
 		defer p.Close(context.Background())
 		recs := benchRecords(n, 100, true)
-		outs := []Out{Topic: {"out", Records: recs}}
+		outs := []Out{{Topic: "out", Records: recs}}
 		id := uint64(0)
 		b.ReportAllocs()
 		for b.Loop() {

@@ -84,6 +84,8 @@ type Consumer struct {
 
 	// Below: the membership's goroutine alone.
 	machine    *group.Machine
+	events     []group.Event // to be stepped
+	stepping   bool
 	acts       []group.Action
 	wakeAt     time.Duration
 	due        bool // wakeAt is set
@@ -283,13 +285,23 @@ func (k *Consumer) run() {
 	}
 }
 
-// step gives the machine an event and carries out what it asks for.
+// step gives the machine an event and carries out what it asks for. What
+// carrying out brings about at once is stepped behind it: done in between, an
+// older WakeAt would replace a newer one.
 func (k *Consumer) step(ev group.Event) {
-	k.acts = k.machine.Step(k.acts[:0], sinceBoot(), ev)
-	acts := slices.Clone(k.acts) // carrying one out may step again
-	for _, a := range acts {
-		k.perform(a)
+	k.events = append(k.events, ev)
+	if k.stepping {
+		return
 	}
+	k.stepping = true
+	for len(k.events) > 0 {
+		ev, k.events = k.events[0], k.events[1:]
+		k.acts = k.machine.Step(k.acts[:0], sinceBoot(), ev)
+		for _, a := range k.acts {
+			k.perform(a)
+		}
+	}
+	k.stepping = false
 }
 
 func (k *Consumer) perform(a group.Action) {

@@ -15,10 +15,13 @@
 //
 // # Goroutines
 //
-//   - Client: one refreshes the metadata; Close ends and awaits it. Behind
-//     each connection kafka-go runs one, and one for each Transport; Close
-//     cuts the connections and awaits those of the connections.
-//   - Consumer: see consumer.go and fetch.go; Leave and Close end and await
-//     all of them.
+//   - Client: one refreshes the metadata (metadata.go); Close ends and awaits
+//     it. Behind each connection kafka-go runs one, and one for each Transport;
+//     Close cuts the connections and awaits those of the connections, the
+//     others end with the client's context.
+//   - Consumer: one runs the membership (consumer.go); one for each request of
+//     it that is under way, each bounded by its timeout (membership.go,
+//     starts.go); two for each leader fetch, and one for each offset that is
+//     being confirmed (fetch.go). Leave and Close end and await all of them.
 //   - Producer: see producer.go; Close ends and awaits all of them.
 package kafka

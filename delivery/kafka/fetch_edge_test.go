@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"encoding/binary"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -100,42 +101,47 @@ func TestFetch_TheLimitGrowsUntilABatchFits(t *testing.T) {
 func TestFetch_APartOfABatchSaysWhatToAskFor(t *testing.T) {
 	cl := newCluster(t, kfake.SeedTopics(1, "t"))
 	whole := batch(0, 0, 0)
-	var asked atomic.Int64
+	part := batch(0, 0, 0)[:20]
+	binary.BigEndian.PutUint32(part[batchLengthAt:], 5<<20)
+	var asked, limit atomic.Int64
 	cl.ControlKey(1, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		cl.KeepControl()
 		if kreq.(*kmsg.FetchRequest).Topics[0].Partitions[0].FetchOffset > 0 {
 			return nil, nil, false
 		}
+		limit.Store(int64(kreq.(*kmsg.FetchRequest).Topics[0].Partitions[0].PartitionMaxBytes))
 		if asked.Add(1) == 1 {
-			return fetchAnswer(kreq, 0, 0, 1, whole[:20]), nil, true
+			return fetchAnswer(kreq, 0, 0, 1, part), nil, true
 		}
 		return fetchAnswer(kreq, 0, 0, 1, whole), nil, true
 	})
 	r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
 	eventually(t, "the batch", func() bool { return r.count() == 1 })
-	if asked.Load() != 2 {
-		t.Errorf("%d requests for one batch", asked.Load())
+	if asked.Load() != 2 || limit.Load() < 5<<20 {
+		t.Errorf("%d requests for one batch, the last of %d bytes", asked.Load(), limit.Load())
 	}
 }
 
 // At the end of the log a partition joins the long poll at once.
 func TestFetch_AnIdlePartitionDoesNotSpin(t *testing.T) {
-	cl := newCluster(t, kfake.SeedTopics(1, "t"))
-	write(t, kgoClient(t, cl), "t", 1, 0, 1)
-	fetches := countRequests(cl, 1)
-	r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
-	eventually(t, "a long poll behind the record", func() bool {
-		r.k.fetch.mu.Lock()
-		defer r.k.fetch.mu.Unlock()
-		for _, l := range r.k.fetch.loops {
-			if l.polling && r.k.fetch.partitions[0].next == 1 {
-				return true
+	for n := range 2 { // of records
+		cl := newCluster(t, kfake.SeedTopics(1, "t"))
+		write(t, kgoClient(t, cl), "t", 1, 0, n)
+		fetches := countRequests(cl, 1)
+		r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
+		eventually(t, "a long poll behind the records", func() bool {
+			r.k.fetch.mu.Lock()
+			defer r.k.fetch.mu.Unlock()
+			for _, l := range r.k.fetch.loops {
+				if l.polling && r.k.fetch.partitions[0].next == int64(n) {
+					return true
+				}
 			}
+			return false
+		})
+		if got := fetches(); got > 3 {
+			t.Errorf("%d fetches for %d records", got, n)
 		}
-		return false
-	})
-	if n := fetches(); n > 3 {
-		t.Errorf("%d fetches for one record", n)
 	}
 }
 

@@ -64,17 +64,16 @@ func (k *Consumer) suspended(a group.Suspend) {
 	k.live = false
 	clear(k.starts.pending) // they come again, or are gone
 	k.starts.due = false
-	k.drain = drainState{id: a.Drain, suspend: true}
+	// Nothing of ours can run where the core has no partition; where it was
+	// suspended before, what was drained stays drained.
+	running := len(k.told) > 0 && (!k.silent || k.drain.suspend)
+	k.drain = drainState{id: a.Drain, suspend: running}
 	for _, p := range a.Partitions {
 		k.fetch.pause(p)
 	}
-	if len(k.told) > 0 && !k.silent {
+	if running && !k.silent {
 		k.silent = true
 		k.tell(delivery.Suspended{Inlet: k.in.Name})
-		return
-	}
-	if len(k.told) == 0 {
-		k.drain.suspend = false // nothing of ours can run
 	}
 	k.endDrain()
 }

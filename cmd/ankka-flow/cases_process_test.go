@@ -52,7 +52,7 @@ func TestCase12_BrokenProtocolIsNamedAndNothingIsCommitted(t *testing.T) {
 // committed, then the process is replaced.
 func TestCase12_AnswersAfterTheAck(t *testing.T) {
 	t.Parallel()
-	for mode, word := range map[string]string{"ack-twice": "ack of batch 1", "emit-after-ack": "emit of batch 1"} {
+	for mode, word := range map[string]string{"ack-twice": "ack of batch 1", "emit-after-ack": "forward of batch 1"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			b := newCaseBroker(t)

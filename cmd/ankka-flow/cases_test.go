@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +31,9 @@ type caseBroker struct {
 	cluster *kfake.Cluster
 	client  *kgo.Client
 	admin   *kadm.Client
+	// dir is where everything of this test runs: a supervisor that follows
+	// another one there takes its place in the group at once.
+	dir string
 }
 
 // newCaseBroker has the topics of the cases with one partition each, so that
@@ -49,7 +53,7 @@ func newBrokerWith(t *testing.T, partitions int32, opts ...kfake.Opt) *caseBroke
 	t.Cleanup(cluster.Close)
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
-	b := &caseBroker{t: t, ctx: ctx, cluster: cluster}
+	b := &caseBroker{t: t, ctx: ctx, cluster: cluster, dir: t.TempDir()}
 	b.client, b.admin = franz(t, cluster.ListenAddrs()[0])
 	return b
 }
@@ -176,7 +180,7 @@ func (b *caseBroker) runCase(env, flags, command []string) *program {
 	b.t.Helper()
 	args := append([]string{"--log-format", "text", "run", "-b", b.address()}, flags...)
 	args = append(append(args, "--"), command...)
-	return startProgram(b.t, programOptions{dir: b.t.TempDir(), env: caseEnv(env...)}, args...)
+	return startProgram(b.t, programOptions{dir: b.dir, env: caseEnv(env...)}, args...)
 }
 
 // endsWith waits for the end and compares the exit code.
@@ -209,5 +213,13 @@ func (p *program) says(words ...string) {
 	}
 	if n != 1 {
 		p.t.Fatalf("%d lines have %q, want 1", n, words)
+	}
+}
+
+// mkfifo makes a named pipe: both sides' open waits for the other.
+func mkfifo(t *testing.T, path string) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

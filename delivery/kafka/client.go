@@ -59,6 +59,7 @@ type Client struct {
 	meta         metadata
 	coordinators coordinators
 	budget       budget
+	reach        reach
 }
 
 // NewClient makes a client. It does no IO; the first connection is made when
@@ -66,11 +67,11 @@ type Client struct {
 // host:port; they are the configuration's and for a person to fix.
 func NewClient(cfg Config) (*Client, error) {
 	if len(cfg.Brokers) == 0 {
-		return nil, errors.New("no Kafka broker is configured: set bootstrap.servers")
+		return nil, errors.New("no Kafka broker is named")
 	}
 	for _, b := range cfg.Brokers {
 		if _, _, err := net.SplitHostPort(b); err != nil {
-			return nil, fmt.Errorf("bootstrap.servers: %q is not host:port: %w", b, err)
+			return nil, fmt.Errorf("the broker's address %q is not host:port: %w", b, err)
 		}
 	}
 	if cfg.DialTimeout <= 0 {
@@ -87,6 +88,7 @@ func NewClient(cfg Config) (*Client, error) {
 	c.meta.init()
 	c.coordinators.nodes = map[string]int32{}
 	c.budget.left = prefetchBudget
+	c.reach.away = map[string]string{}
 	c.wg.Go(c.refreshMetadata)
 	return c, nil
 }

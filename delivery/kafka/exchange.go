@@ -174,7 +174,9 @@ func (c *Client) transport(addr string) (*kafkago.Transport, error) {
 	}
 	t := &kafkago.Transport{
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return c.conns.dial(ctx, network, address, c.cfg.DialTimeout, c.cfg.RequestTimeout)
+			nc, err := c.conns.dial(ctx, network, address, c.cfg.DialTimeout, c.cfg.RequestTimeout)
+			c.dialled(address, err)
+			return nc, err
 		},
 		// Dial, TLS and the version handshake together.
 		DialTimeout: c.cfg.DialTimeout + 2*time.Second,

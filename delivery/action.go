@@ -95,7 +95,12 @@ type (
 	// WriteUnknown and then, like otherwise, Written, Refused or Unsettled.
 	// The driver drops the batch's records and emits with the last answer.
 	Write struct{ ID uint64 }
-	// RaiseEpoch raises the producer's epoch; no write is running. Answered by
+	// CancelWrite keeps what of a running write was certainly not appended from
+	// being sent: its batch is void (R7). The write is answered as otherwise.
+	CancelWrite struct{ ID uint64 }
+	// RaiseEpoch raises the producer's epoch as soon as nothing is in flight or
+	// unknown. Writes that run may be answered before it or after it; those of
+	// which nothing was appended go out under the new epoch. Answered by
 	// EpochRaised (R9).
 	RaiseEpoch struct{}
 	// Commit commits offsets: positions of the next record to read. Answered
@@ -154,28 +159,29 @@ const (
 	NoteStale
 )
 
-func (Launch) action()     {}
-func (Discover) action()   {}
-func (Refuse) action()     {}
-func (Begin) action()      {}
-func (Deliver) action()    {}
-func (Withdraw) action()   {}
-func (Stop) action()       {}
-func (CloseInput) action() {}
-func (Terminate) action()  {}
-func (Kill) action()       {}
-func (Hold) action()       {}
-func (Drop) action()       {}
-func (Subscribe) action()  {}
-func (Leave) action()      {}
-func (Release) action()    {}
-func (Seek) action()       {}
-func (Pause) action()      {}
-func (Write) action()      {}
-func (RaiseEpoch) action() {}
-func (Commit) action()     {}
-func (Note) action()       {}
-func (Exit) action()       {}
+func (Launch) action()      {}
+func (Discover) action()    {}
+func (Refuse) action()      {}
+func (Begin) action()       {}
+func (Deliver) action()     {}
+func (Withdraw) action()    {}
+func (Stop) action()        {}
+func (CloseInput) action()  {}
+func (Terminate) action()   {}
+func (Kill) action()        {}
+func (Hold) action()        {}
+func (Drop) action()        {}
+func (Subscribe) action()   {}
+func (Leave) action()       {}
+func (Release) action()     {}
+func (Seek) action()        {}
+func (Pause) action()       {}
+func (Write) action()       {}
+func (CancelWrite) action() {}
+func (RaiseEpoch) action()  {}
+func (Commit) action()      {}
+func (Note) action()        {}
+func (Exit) action()        {}
 
 // String is the trace format: see trace.
 func (x Launch) String() string { return trace(x) }
@@ -232,7 +238,8 @@ func (x Pause) String() string { return trace(x) }
 func (x Write) String() string { return trace(x) }
 
 // String is the trace format: see trace.
-func (x RaiseEpoch) String() string { return trace(x) }
+func (x CancelWrite) String() string { return trace(x) }
+func (x RaiseEpoch) String() string  { return trace(x) }
 
 // String is the trace format: see trace.
 func (x Commit) String() string { return trace(x) }

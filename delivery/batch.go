@@ -30,9 +30,6 @@ type batch struct {
 	waiting bool
 	// unknown: its write may or may not have happened, so far.
 	unknown bool
-	// again: nothing of its write was appended, and it is to be written again
-	// under the next epoch.
-	again bool
 }
 
 // withProcess is what the process holds: live and void batches.

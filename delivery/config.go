@@ -99,6 +99,10 @@ const (
 	defaultCredit  = 32          // batches, where the process names none
 	closedGrace    = time.Second // from a closed stdout to the failure, for the exit to come
 	commitRetryMax = time.Second // the longest wait between tries of a commit
+
+	// When a process that is still starting gets SIGTERM and SIGKILL in a stop.
+	startingTerminate = time.Second
+	startingKill      = 4 * time.Second
 )
 
 // Validate reports the first thing in c that cannot work, after defaults. The

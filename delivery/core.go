@@ -38,8 +38,7 @@ type epochState uint8
 
 const (
 	epochGood epochState = iota
-	// epochBroken: a write is unsettled; running writes are awaited.
-	epochBroken
+	// epochRaising: a write is unsettled, and nothing new is written.
 	epochRaising
 )
 
@@ -113,8 +112,6 @@ func (c *Core) apply(ev Event) {
 		c.onRefused(e)
 	case Unsettled:
 		c.onUnsettled(e)
-	case Unwritten:
-		c.onUnwritten(e)
 	case EpochRaised:
 		c.onEpochRaised(e)
 	case Committed:
@@ -152,7 +149,6 @@ func (c *Core) expire() {
 func (c *Core) advance() {
 	if c.cutting == nil {
 		c.conversationProgress()
-		c.raiseEpoch()
 		c.dispatch()
 	}
 	c.flushWrites()

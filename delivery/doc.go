@@ -56,7 +56,6 @@
 //	           refused          the stream fails and accuses; the acked P behind
 //	                            it is void, position = C
 //	           unsettled        the same, accusing nobody; the epoch is raised
-//	           unwritten        W is written again under the next epoch
 //	           committed        K = offset, the stall ends
 //	           stream failed    unacked P void, position = its first; W, acked P settle
 //	           suspended        suspended
@@ -66,7 +65,7 @@
 //	                            are held, W runs on
 //	           no write runs    Release without partitions: the inlet may rejoin
 //	           assigned (R7)    owned, commit C; otherwise lost, or owned afresh
-//	any        lost             lost: P void, W void but awaited
+//	any        lost             lost: P void, W void, cancelled and awaited
 //	void       answered, withdrawn, exited: owed is empty, Seek to the position
 //
 // A write that runs is always awaited, also when it is void: until it is
@@ -94,6 +93,6 @@
 // # Order within a Step
 //
 // What is due by the clock comes first, then the event, then what has become
-// possible: discovery, RaiseEpoch, Deliver, then the Writes, then Commits. So
+// possible: discovery, Deliver, then the Writes, then Commits. So
 // the next batch goes out before the last one's emits are written.
 package delivery

@@ -87,11 +87,6 @@ type (
 		ID     uint64
 		Reason string
 	}
-	// Unwritten answers Write beside an Unsettled: certainly nothing of this
-	// batch was appended and nothing will be, because it waited behind the
-	// unsettled one. Its emits are kept, and Write comes again after
-	// EpochRaised (R9).
-	Unwritten struct{ ID uint64 }
 	// EpochRaised answers RaiseEpoch.
 	EpochRaised struct{}
 	// Committed answers Commit, by its Sequence.
@@ -232,7 +227,6 @@ func (Written) event()          {}
 func (WriteUnknown) event()     {}
 func (Refused) event()          {}
 func (Unsettled) event()        {}
-func (Unwritten) event()        {}
 func (EpochRaised) event()      {}
 func (Committed) event()        {}
 func (Launched) event()         {}
@@ -286,7 +280,6 @@ func (x Refused) String() string { return trace(x) }
 func (x Unsettled) String() string { return trace(x) }
 
 // String is the trace format: see trace.
-func (x Unwritten) String() string { return trace(x) }
 
 // String is the trace format: see trace.
 func (x EpochRaised) String() string { return trace(x) }

@@ -91,7 +91,7 @@ func (c *Core) enqueue(p *partition) {
 // unknown), R3 (P and owed are empty), R11 (the start is committed).
 func (p *partition) deliverable() bool {
 	return p.state == owned && p.available && p.p == nil && p.owed == nil && p.gate == gateOpen &&
-		!p.startPending && (p.w == nil || !p.w.unknown && !p.w.again)
+		!p.startPending && (p.w == nil || !p.w.unknown)
 }
 
 // dispatch delivers to the longest-waiting partition. One at a time: how much

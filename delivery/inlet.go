@@ -213,7 +213,7 @@ func (c *Core) onRevoked(e Revoked) {
 
 // writing: a write of the inlet runs, also one that is void.
 func (in *inlet) writing() bool {
-	return slices.ContainsFunc(in.parts, func(p *partition) bool { return p.w != nil && !p.w.again })
+	return slices.ContainsFunc(in.parts, func(p *partition) bool { return p.w != nil })
 }
 
 // release lets go of revoked partitions once nothing of them is to be settled,

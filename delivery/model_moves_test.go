@@ -117,6 +117,14 @@ func (w *world) moveWrite() {
 		return
 	}
 	m := w.writes[w.pick(len(w.writes))]
+	if m.cancelled && m.appended == 0 && !m.unknown {
+		w.done(m)
+		w.step(Refused{m.id, "cancelled", nil})
+		return
+	}
+	if m.queued {
+		return
+	}
 	switch k := w.pick(24); {
 	case k < 5 && len(w.zombies) > 0 && len(w.writes) > 1:
 		return
@@ -133,9 +141,8 @@ func (w *world) moveWrite() {
 		w.append(m, w.pick(len(m.offsets)))
 		w.done(m)
 		w.step(Refused{m.id, "not authorized", []TP{m.part.tp}})
-	case len(w.zombies) > 0 && m.appended == 0 && k < 16:
-		w.done(m) // it was queued behind the unsettled one
-		w.step(Unwritten{m.id})
+	case len(w.zombies) > 0 && m.appended == 0 && !m.unknown && k < 16:
+		m.queued = true // behind the unsettled one
 	default:
 		w.append(m, len(m.offsets))
 		w.done(m)
@@ -148,7 +155,11 @@ func (w *world) done(m *modelWrite) {
 }
 
 func (w *world) moveEpoch() {
-	if w.raising {
+	inFlight := slices.ContainsFunc(w.writes, func(m *modelWrite) bool { return !m.queued && (m.unknown || m.appended > 0) })
+	if w.raising && !inFlight {
+		for _, m := range w.writes {
+			m.queued = false
+		}
 		w.raising, w.zombies = false, nil
 		w.step(EpochRaised{})
 	}

@@ -103,6 +103,9 @@ type modelWrite struct {
 	offsets  []int64
 	appended int
 	unknown  bool
+	// queued: nothing of it is sent before the epoch is raised. cancelled: what
+	// is not appended need not be.
+	queued, cancelled bool
 }
 
 type modelCommit struct {
@@ -245,10 +248,9 @@ func (w *world) perform(cause Event, a Action) {
 	case Write:
 		w.write(a)
 	case RaiseEpoch:
-		if len(w.writes) > 0 {
-			w.fail("R9: RaiseEpoch while %d writes run", len(w.writes))
-		}
 		w.raising = true
+	case CancelWrite:
+		w.cancel(a)
 	case Commit:
 		if w.commit != nil {
 			w.fail("two commits outstanding")
@@ -378,6 +380,17 @@ func (w *world) write(a Write) {
 		}
 	}
 	w.writes = append(w.writes, &modelWrite{id: a.ID, part: p, offsets: offsets})
+}
+
+// cancel: what is not appended by now need not be.
+func (w *world) cancel(a CancelWrite) {
+	for _, m := range w.writes {
+		if m.id == a.ID {
+			m.cancelled = true
+			return
+		}
+	}
+	w.fail("CancelWrite %d of no running write", a.ID)
 }
 
 // partOf finds the partition of a batch by what the core has: only the identity

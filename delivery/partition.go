@@ -200,22 +200,18 @@ func (c *Core) voidP(p *partition, revoke bool) {
 	c.do(Drop{b.id})
 }
 
-// voidW makes a batch void that is being written. Its write cannot be taken
-// back: it keeps the slot until it is answered, so that nothing newer of the
-// partition is written beside it, also when the partition has come back (R2).
+// voidW makes a batch void that is being written. What of its write is on the
+// way cannot be taken back, and what is not must not start (R7): it keeps the
+// slot until it is answered, so that nothing newer of the partition is written
+// beside it, also when the partition has come back (R2).
 func (c *Core) voidW(p *partition) {
 	b := p.w
 	if b == nil || b.void {
 		return
 	}
-	if b.again {
-		p.w = nil
-		c.forget(b)
-		c.do(Drop{b.id})
-		return
-	}
 	b.void = true
 	c.unhold(b)
+	c.do(CancelWrite{b.id})
 }
 
 // answered frees a partition from the void batch that the process held (R3).
@@ -229,14 +225,10 @@ func (c *Core) answered(b *batch) {
 
 // promote moves an acked batch on: into W and to the broker, or, without emits,
 // behind everything that is confirmed. Nothing overtakes W (R2), no write
-// starts in a suspended partition (R7) or while the epoch is broken (R9).
+// starts in a suspended partition (R7) or before the epoch is raised (R9).
 func (c *Core) promote(p *partition) {
 	if p.state != owned && p.state != revoking {
 		return
-	}
-	if p.w != nil && p.w.again && c.epoch == epochGood {
-		p.w.again = false
-		c.startWrite(p.w)
 	}
 	for p.w == nil && p.p != nil && p.p.acked {
 		b := p.p

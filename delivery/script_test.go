@@ -19,7 +19,7 @@ var rewrite = flag.Bool("rewrite", false, "write the actions that the core answe
 // compares it with event.go.
 var eventTypes = []Event{
 	Assigned{}, Revoked{}, Suspended{}, Lost{}, Fetched{}, FetchFailed{}, Written{}, WriteUnknown{}, Refused{},
-	Unsettled{}, Unwritten{}, EpochRaised{}, Committed{}, Launched{}, LaunchFailed{}, SpecGood{}, SpecRefused{},
+	Unsettled{}, EpochRaised{}, Committed{}, Launched{}, LaunchFailed{}, SpecGood{}, SpecRefused{},
 	Cut{}, Oversized{}, Withdrawn{}, Emitted{}, Acked{}, Failed{}, Statused{}, StoppedByProcess{}, Violated{},
 	OutputClosed{}, Unreachable{}, Exited{}, StopAsked{}, ReloadAsked{}, Ticked{},
 }
@@ -338,7 +338,7 @@ func (c *Core) valid() {
 			if b.sent {
 				batches++
 			}
-			if b == p.w && !b.again {
+			if b == p.w {
 				writing++
 			}
 			if b == p.owed || b == p.p && !b.acked {

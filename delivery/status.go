@@ -126,7 +126,7 @@ func (c *Core) why(p *partition) string {
 		return "oversized"
 	case p.gate == gateWaiting:
 		return "waiting"
-	case p.w != nil && (p.w.unknown || p.w.again):
+	case p.w != nil && p.w.unknown:
 		return "unknown"
 	case p.p != nil && !p.p.acked && p.p.waiting:
 		return "retrying"

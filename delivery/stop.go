@@ -24,6 +24,8 @@ type stopping struct {
 	// code and reason are those of the Exit to come.
 	code   int
 	reason string
+	// starting: the process has not described itself yet.
+	starting bool
 	// terminated: SIGTERM was given out.
 	terminated bool
 	done       bool
@@ -55,6 +57,7 @@ func (c *Core) beginStop(reason string, code int) {
 		s.stage = stopFinishing // a reload has sent the stop already
 	case Discovering:
 		v.state = Down
+		s.starting = !v.spec
 	}
 	v.reload, v.awaitSave = false, false
 }
@@ -120,12 +123,14 @@ func (c *Core) close() {
 	if p.state == processUp && !p.retiring {
 		c.retire(0)
 	}
-	if p.state == processUp && late >= b.Terminate && !s.terminated {
+	if terminate, _ := c.patience(); p.state == processUp && late >= terminate && !s.terminated {
 		s.terminated = true
-		s.over(fmt.Sprintf("the process did not exit within %v of the stop", b.Terminate))
+		if !s.starting {
+			s.over(fmt.Sprintf("the process did not exit within %v of the stop", terminate))
+		}
 		c.do(Terminate{p.number})
 	}
-	if late >= b.Kill {
+	if _, kill := c.patience(); late >= kill {
 		c.kill("the stop's budget is used up")
 	}
 	switch {
@@ -139,8 +144,21 @@ func (c *Core) close() {
 	c.do(Exit{s.code, s.reason})
 }
 
+// patience is when after the stop's begin a process that still lives gets
+// SIGTERM and SIGKILL. One that is still starting holds nothing that could be
+// lost, and may import for a minute without a look at its input: whoever
+// stopped it is not kept waiting for the whole budget.
+func (c *Core) patience() (terminate, kill time.Duration) {
+	b := &c.cfg.Stop
+	if c.stop.starting {
+		return min(startingTerminate, b.Terminate), min(startingKill, b.Kill)
+	}
+	return b.Terminate, b.Kill
+}
+
 func (c *Core) wakeStop(w *wake) {
 	s, b := &c.stop, &c.cfg.Stop
+	terminate, kill := c.patience()
 	if !s.asked {
 		return
 	}
@@ -152,9 +170,9 @@ func (c *Core) wakeStop(w *wake) {
 	case stopClosing:
 		switch {
 		case c.process.state == processUp && !s.terminated:
-			w.at(s.at + b.Terminate)
+			w.at(s.at + terminate)
 		case c.process.state == processUp:
-			w.at(s.at + b.Kill)
+			w.at(s.at + kill)
 		default:
 			w.at(s.at + b.Exit)
 		}

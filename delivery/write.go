@@ -21,7 +21,7 @@ func (c *Core) flushWrites() {
 // when it is void.
 func (c *Core) writtenBatch(id uint64, ev Event) *batch {
 	b := c.batches[id]
-	if b == nil || b.part.w != b || b.again {
+	if b == nil || b.part.w != b {
 		panic(fmt.Sprintf("delivery: %v answers no running write", ev))
 	}
 	return b
@@ -69,14 +69,18 @@ func (c *Core) onRefused(e Refused) {
 	c.fail(failure{reason: reason, accused: e.Accused})
 }
 
-// onUnsettled breaks the epoch, also for a void batch: its old bytes may be
-// queued anywhere (R9).
+// onUnsettled has the epoch raised, also for a void batch: its old bytes may be
+// queued anywhere (R9). The raise is asked for at once and not when the other
+// writes are answered: those of them that were certainly not appended wait for
+// it, and go out under the new epoch.
 func (c *Core) onUnsettled(e Unsettled) {
 	b := c.writtenBatch(e.ID, e)
-	if c.epoch == epochGood {
-		c.epoch = epochBroken // before the slot is free: nothing may take it
-	}
+	raise := c.epoch == epochGood
+	c.epoch = epochRaising // before the slot is free: nothing may take it
 	c.rewind(b)
+	if raise {
+		c.do(RaiseEpoch{})
+	}
 	reason := fmt.Sprintf("%v: the write of batch %d cannot be settled: %s", b.part.tp, b.id, e.Reason)
 	if b.part.state != lost {
 		b.part.lastError = reason
@@ -98,30 +102,6 @@ func (c *Core) rewind(b *batch) {
 	c.voidP(p, false)
 	p.position = p.confirmed
 	c.aim(p)
-}
-
-// onUnwritten keeps the batch in W until the epoch is raised.
-func (c *Core) onUnwritten(e Unwritten) {
-	b := c.writtenBatch(e.ID, e)
-	c.writing--
-	b.unknown = false
-	b.again = true
-	if b.void {
-		b.part.w = nil
-		c.forget(b)
-		c.do(Drop{b.id})
-		c.promote(b.part)
-		c.enqueue(b.part)
-	}
-}
-
-// raiseEpoch waits for every running write first: a raise while one runs would
-// make its answer mean nothing.
-func (c *Core) raiseEpoch() {
-	if c.epoch == epochBroken && c.writing == 0 {
-		c.epoch = epochRaising
-		c.do(RaiseEpoch{})
-	}
 }
 
 func (c *Core) onEpochRaised(e EpochRaised) {

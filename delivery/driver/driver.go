@@ -276,6 +276,8 @@ func (d *Driver) do(action delivery.Action) {
 		d.shelf.drop(a.ID)
 	case delivery.Write:
 		d.write(a)
+	case delivery.CancelWrite:
+		d.producer.Withdraw(a.ID)
 	case delivery.RaiseEpoch:
 		d.producer.RaiseEpoch()
 	case delivery.Commit, delivery.Release, delivery.Seek, delivery.Pause, delivery.Subscribe, delivery.Leave:

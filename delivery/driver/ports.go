@@ -47,6 +47,9 @@ type Inlet interface {
 // Producer writes: *kafka.Producer. No method but Close blocks.
 type Producer interface {
 	Write(id uint64, from delivery.TP, outs []kafka.Out)
+	// Withdraw keeps what of a write was certainly not appended from being
+	// sent. The write is answered as otherwise.
+	Withdraw(id uint64)
 	RaiseEpoch()
 	Close(ctx context.Context) error
 }

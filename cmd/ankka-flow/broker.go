@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -30,6 +31,9 @@ data, so that run, produce and consume in the same directory find it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return misuse("broker takes no arguments, but there is %q", args[0])
+			}
+			if _, _, err := net.SplitHostPort(listen); err != nil {
+				return misuse("--listen %q: it is host:port, such as %s", listen, devbroker.DefaultListen)
 			}
 			wanted, err := parseTopics(topics)
 			if err != nil {

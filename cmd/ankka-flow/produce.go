@@ -200,7 +200,7 @@ func (a *app) connect(ctx context.Context, dir string) (*kafka.Client, func(), e
 	client, err := kafka.NewClient(kafka.Config{Brokers: brokers, ClientID: "ankka-flow", Logger: a.log.With("event", "kafka")})
 	if err != nil {
 		closeBroker()
-		return nil, nil, misuse("%w", err)
+		return nil, nil, misuse("--brokers: %w", err)
 	}
 	closeAll := func() {
 		client.Close()

@@ -121,7 +121,7 @@ FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a l
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return misuse("there is no command %q%s; `ankka-flow --help` lists them", args[0], didYouMean(args[0], names))
+		return misuse("there is no command %q%s (`ankka-flow --help` lists them)", args[0], didYouMean(args[0], names))
 	}
 	return root
 }
@@ -143,7 +143,11 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 			values = strings.FieldsFunc(value, func(r rune) bool { return r == '\n' })
 		}
 		for _, v := range values {
-			if err := flags.Set(f.Name, v); err != nil {
+			err := flags.Set(f.Name, v)
+			if err != nil && f.Value.Type() == "bool" {
+				err = errors.New("it is true or false")
+			}
+			if err != nil {
 				problems = append(problems, fmt.Errorf("%s=%q: %w", name, v, err))
 			}
 		}

@@ -56,7 +56,7 @@ func (a *app) openRunBroker(ctx context.Context, f *runFlags, s *runSettings, t 
 	client, err := kafka.NewClient(kafka.Config{Brokers: brokers, ClientID: "ankka-flow", Logger: a.log.With("event", "kafka")})
 	if err != nil {
 		b.close()
-		return nil, misuse("%w", err)
+		return nil, misuse("--brokers: %w", err)
 	}
 	b.client = client
 	return b, nil

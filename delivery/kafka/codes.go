@@ -39,7 +39,7 @@ func (e *CodeError) Error() string {
 	return fmt.Sprintf("%s: %s", e.What, codeText(e.Code))
 }
 
-// codeText names a code, its number and, for rights, what to do.
+// codeText names a code, its number and, where that is plain, what to do.
 func codeText(code int16) string {
 	e := kafkago.Error(code)
 	s := fmt.Sprintf("[%d] %s", code, e.Title())
@@ -47,6 +47,8 @@ func codeText(code int16) string {
 		s = fmt.Sprintf("Kafka error %d", code)
 	}
 	switch code {
+	case codeUnknownTopic:
+		s += ": the broker has no such topic; check the name, or create it"
 	case codeTopicAuthorization:
 		s += ": the READ or DESCRIBE right on the topic is missing"
 	case 30:

@@ -4,7 +4,8 @@ import "sync"
 
 // prefetchBudget bounds what all consumers of a client have fetched and not
 // read out, in bytes as fetched (R10). It is exceeded by at most one batch a
-// fetch, since a broker sends the first batch whole whatever its size.
+// fetch, since a broker sends the first batch whole whatever its size (kfake
+// one a partition, which matters for long polls alone; see fit).
 const prefetchBudget = 64 << 20
 
 // budget is that bound. Fetches take from it what they ask for, before asking.

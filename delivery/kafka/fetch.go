@@ -276,7 +276,10 @@ func (f *fetcher) plan(w *fetchWorker, kind int) (wait planWait) {
 		wait.budget = true
 		return wait
 	}
-	w.l.turn++
+	if kind == lagging {
+		w.fit()
+	}
+	w.l.turn += len(w.req.asks)
 	f.flights++
 	w.flight = f.flights
 	for _, a := range w.req.asks {
@@ -292,6 +295,19 @@ func (f *fetcher) plan(w *fetchWorker, kind int) (wait planWait) {
 		w.req.maxWait = shortPoll
 	}
 	return wait
+}
+
+// fit drops partitions for which nothing is reserved; their turn is next. A
+// broker keeps to the limit of the whole answer, but kfake sends a batch of
+// each partition whatever it is.
+func (w *fetchWorker) fit() {
+	asked := 0
+	for i, a := range w.req.asks {
+		if asked += a.limit; asked > w.reserved && i > 0 {
+			w.req.asks = w.req.asks[:i]
+			return
+		}
+	}
 }
 
 // fetchWorker is one loop's request and its buffers.

@@ -529,7 +529,10 @@ type fakeProducer struct {
 	open   []fakeWrite // without an answer
 	log    []written   // confirmed, in order
 	raised int
-	closed bool
+	// withdrawn has the writes that nobody wants any more.
+	withdrawn []uint64
+	holdEpoch bool
+	closed    bool
 }
 
 func (p *fakeProducer) Write(id uint64, from delivery.TP, outs []kafka.Out) {
@@ -608,11 +611,20 @@ func (p *fakeProducer) openIDs() (ids []uint64) {
 	return ids
 }
 
+func (p *fakeProducer) Withdraw(id uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.withdrawn = append(p.withdrawn, id)
+}
+
 func (p *fakeProducer) RaiseEpoch() {
 	p.mu.Lock()
 	p.raised++
+	hold := p.holdEpoch
 	p.mu.Unlock()
-	p.sink(delivery.EpochRaised{})
+	if !hold {
+		p.sink(delivery.EpochRaised{})
+	}
 }
 
 func (p *fakeProducer) Close(context.Context) error {

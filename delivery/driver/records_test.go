@@ -42,8 +42,10 @@ func plain(records []record.Record, timestamp bool) (out []record.Record) {
 
 func TestR8_BytesCrossUnchangedThroughForwardAndEmit(t *testing.T) {
 	for name, answer := range map[string]func(b wire.Batch) wire.Message{
-		"forward all":  func(b wire.Batch) wire.Message { return wire.Forward{ID: b.ID, Outlet: "left", All: true} },
-		"forward each": func(b wire.Batch) wire.Message { return wire.Forward{ID: b.ID, Outlet: "left", Indexes: []int{0, 1, 2, 3}} },
+		"forward all": func(b wire.Batch) wire.Message { return wire.Forward{ID: b.ID, Outlet: "left", All: true} },
+		"forward each": func(b wire.Batch) wire.Message {
+			return wire.Forward{ID: b.ID, Outlet: "left", Indexes: []int{0, 1, 2, 3}}
+		},
 		"emit": func(b wire.Batch) wire.Message {
 			return wire.Emit{ID: b.ID, Outlet: "left", Records: wire.EncodeRecords(b.Records)}
 		},

@@ -144,8 +144,12 @@ func (r *Reader) skipText() error {
 }
 
 // tell passes on text that is skipped, within bounds: a process may print for
-// hours before it speaks.
+// hours before it speaks. White space alone tells nobody anything; it comes
+// where a print's text and its newline are two writes.
 func (r *Reader) tell(text []byte) {
+	if blank(text) {
+		return
+	}
 	if r.OnStray == nil {
 		if room := maxQuote + 1 - len(r.stray); room > 0 {
 			r.stray = append(r.stray, text[:min(room, len(text))]...)

@@ -266,3 +266,17 @@ func TestReaderPassesOnItsSourcesError(t *testing.T) {
 		}
 	}
 }
+
+// A print whose newline is a write of its own is told once.
+func TestReaderTellsNothingOfWhiteSpace(t *testing.T) {
+	frame := []byte{0, 0, 0, 1, 0x90}
+	r := NewReader(io.MultiReader(strings.NewReader("hello"), strings.NewReader("\n"), strings.NewReader(" \t"), bytes.NewReader(frame)))
+	var told []string
+	r.OnStray = func(quoted string) { told = append(told, quoted) }
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 1 || told[0] != `"hello"` {
+		t.Errorf("told %q, want only hello", told)
+	}
+}

@@ -124,7 +124,7 @@ func BenchmarkProduce(b *testing.B) {
 		done := make(chan uint64, 16)
 		p := c.Produce(ProducerConfig{}, func(ev delivery.Event) { done <- ev.(delivery.Written).ID })
 		defer p.Close(context.Background())
-		outs := []Out{{"out", benchRecords(n, 100, true)}}
+		outs := []Out{{Topic: "out", Records: benchRecords(n, 100, true)}}
 		id := uint64(0)
 		for range 8 {
 			id++

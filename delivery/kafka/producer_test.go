@@ -159,7 +159,7 @@ func TestR1_WrittenIsInTheLog(t *testing.T) {
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
 	for id := uint64(1); id <= 20; id++ {
-		p.Write(id, tp(int32(id%4)), []Out{{"a", values(id, 50, []byte("k"))}, {"b", values(id, 50, nil)}, {"a", values(id+100, 5, []byte("k"))}})
+		p.Write(id, tp(int32(id%4)), []Out{{Topic: "a", Records: values(id, 50, []byte("k"))}, {Topic: "b", Records: values(id, 50, nil)}, {Topic: "a", Records: values(id+100, 5, []byte("k"))}})
 	}
 	p.Write(21, tp(0), nil)
 	eventually(t, "every write answered", p.Idle)
@@ -199,7 +199,7 @@ func TestR8_BytesCrossUnchanged(t *testing.T) {
 		{Key: []byte("k"), Value: bytes.Repeat([]byte{0, 255}, 30_000), Timestamp: 1_700_000_000_000, Headers: []record.Header{
 			{Name: []byte("h"), Value: nil}, {Name: []byte("h"), Value: []byte{}}, {Name: []byte{}, Value: []byte{1}}, {Name: []byte("a"), Value: []byte("x")}}},
 	}
-	p.Write(1, tp(0), []Out{{"a", recs}})
+	p.Write(1, tp(0), []Out{{Topic: "a", Records: recs}})
 	eventually(t, "the write answered", p.Idle)
 	got := readAll(t, cl.ListenAddrs(), "a")["a/0"]
 	if len(got) != len(recs) {
@@ -312,7 +312,7 @@ func TestCase57_RefusedAndLostAnswersNeitherLoseNorReorderNorRepeat(t *testing.T
 				for i := range records {
 					recs = append(recs, record.Record{Key: fmt.Appendf(nil, "k%d", i%7), Value: fmt.Appendf(nil, "%d %06d", from, n*records+i), Timestamp: record.Now})
 				}
-				p.Write(id, tp(int32(from)), []Out{{"out", recs}})
+				p.Write(id, tp(int32(from)), []Out{{Topic: "out", Records: recs}})
 				eventually(t, "a write answered", func() bool { return o.last(id) != nil })
 				if _, ok := o.last(id).(delivery.Written); !ok {
 					t.Errorf("write %d: %v", id, o.last(id))
@@ -364,7 +364,7 @@ func TestNotEnoughReplicasHeals(t *testing.T) {
 	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: 4})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 3, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 3, nil)}})
 	eventually(t, "the write answered", p.Idle)
 	if _, ok := o.last(1).(delivery.Written); !ok || o.unknown(1) {
 		t.Errorf("answers %v; certainly not appended is not unknown", o.all())
@@ -382,8 +382,8 @@ func TestTimedOutAppendIsUnknownThenConfirmedOnce(t *testing.T) {
 	cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: 3})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 3, nil)}})
-	p.Write(2, tp(1), []Out{{"out", values(2, 3, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 3, nil)}})
+	p.Write(2, tp(1), []Out{{Topic: "out", Records: values(2, 3, nil)}})
 	eventually(t, "the writes answered", p.Idle)
 	if !o.unknown(1) {
 		t.Errorf("write 1 was never unknown: %v", o.all())
@@ -407,13 +407,13 @@ func TestCase50_TooLargeTogetherIsSplitAndAloneIsRefused(t *testing.T) {
 		}
 		return recs
 	}
-	p.Write(1, tp(0), []Out{{"out", big(100, 1000)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: big(100, 1000)}})
 	eventually(t, "write 1 answered", p.Idle)
 	if _, ok := o.last(1).(delivery.Written); !ok {
 		t.Fatalf("write 1: %v", o.last(1))
 	}
-	p.Write(2, tp(5), []Out{{"out", append(big(2, 10), big(1, 30_000)...)}})
-	p.Write(3, tp(6), []Out{{"out", big(1, 10)}})
+	p.Write(2, tp(5), []Out{{Topic: "out", Records: append(big(2, 10), big(1, 30_000)...)}})
+	p.Write(3, tp(6), []Out{{Topic: "out", Records: big(1, 10)}})
 	eventually(t, "writes 2 and 3 answered", p.Idle)
 	r, ok := o.last(2).(delivery.Refused)
 	if !ok || !slices.Equal(r.Accused, []delivery.TP{tp(5)}) || !strings.Contains(r.Reason, "out/0") || !strings.Contains(r.Reason, "MESSAGE_TOO_LARGE") {
@@ -435,9 +435,9 @@ func TestCase50_NoPermissionAndNoTopicAreNamed(t *testing.T) {
 	cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "closed", Err: kerr.TopicAuthorizationFailed, Count: -1})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.TopicTimeout = 200 * time.Millisecond })
-	p.Write(1, tp(1), []Out{{"out", values(1, 2, nil)}, {"closed", values(1, 2, nil)}})
-	p.Write(2, tp(2), []Out{{"missing", values(2, 2, nil)}})
-	p.Write(3, tp(3), []Out{{"out", values(3, 2, nil)}})
+	p.Write(1, tp(1), []Out{{Topic: "out", Records: values(1, 2, nil)}, {Topic: "closed", Records: values(1, 2, nil)}})
+	p.Write(2, tp(2), []Out{{Topic: "missing", Records: values(2, 2, nil)}})
+	p.Write(3, tp(3), []Out{{Topic: "out", Records: values(3, 2, nil)}})
 	eventually(t, "the writes answered", p.Idle)
 	for id, words := range map[uint64][]string{1: {"closed", "TOPIC_AUTHORIZATION_FAILED", "WRITE"}, 2: {"missing", "does not exist"}} {
 		r, ok := o.last(id).(delivery.Refused)
@@ -461,7 +461,7 @@ func TestTopicThatAppearsInTimeIsWrittenTo(t *testing.T) {
 	cl := newCluster(t)
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.TopicTimeout = 20 * time.Second })
-	p.Write(1, tp(0), []Out{{"late", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "late", Records: values(1, 2, nil)}})
 	eventually(t, "the topic known to be missing", func() bool { _, known := c.partitions("late"); return known })
 	if err := c.CreateTopics(testContext(t), []NewTopic{{Name: "late", Partitions: 1}}); err != nil {
 		t.Fatal(err)
@@ -478,12 +478,12 @@ func TestNoClusterRightRefusesByName(t *testing.T) {
 	cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, TopLevel: true, Err: kerr.ClusterAuthorizationFailed, Count: 1})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
 	eventually(t, "the write answered", p.Idle)
 	if r, ok := o.last(1).(delivery.Refused); !ok || !strings.Contains(r.Reason, "IDEMPOTENT_WRITE") {
 		t.Errorf("write 1: %v", o.last(1))
 	}
-	p.Write(2, tp(0), []Out{{"out", values(2, 2, nil)}}) // the right was given meanwhile
+	p.Write(2, tp(0), []Out{{Topic: "out", Records: values(2, 2, nil)}}) // the right was given meanwhile
 	eventually(t, "the write answered", p.Idle)
 	if _, ok := o.last(2).(delivery.Written); !ok {
 		t.Errorf("write 2: %v", o.last(2))
@@ -495,9 +495,9 @@ func TestR9_UnknownForTooLongIsUnsettledAndTheEpochShutsItOut(t *testing.T) {
 	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.WriteTimeout = 300 * time.Millisecond })
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
 	eventually(t, "write 1 unknown", func() bool { return o.unknown(1) })
-	p.Write(2, tp(1), []Out{{"out", values(2, 2, nil)}})
+	p.Write(2, tp(1), []Out{{Topic: "out", Records: values(2, 2, nil)}})
 	eventually(t, "write 1 answered", func() bool { return o.last(1) != nil })
 	if _, ok := o.last(1).(delivery.Unsettled); !ok || !o.unknown(1) {
 		t.Fatalf("write 1: %v", o.all())
@@ -529,7 +529,7 @@ func TestCase56_LeadersMoveUnderLoad(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		p.Write(n, tp(0), []Out{{"out", values(n, 5, []byte("k"))}})
+		p.Write(n, tp(0), []Out{{Topic: "out", Records: values(n, 5, []byte("k"))}})
 		eventually(t, "a write answered", p.Idle)
 		slowest = max(slowest, time.Since(began))
 		if _, ok := o.last(n).(delivery.Written); !ok {
@@ -560,7 +560,7 @@ func TestBrokerAwayIsWaitedOut(t *testing.T) {
 	l.Close()
 	c := newTestClient(t, []string{fmt.Sprintf("127.0.0.1:%d", port)})
 	p, o := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.TopicTimeout = 50 * time.Millisecond })
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
 	wait, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	<-wait.Done() // past the topic's patience
@@ -590,7 +590,7 @@ func TestCloseWithAWriteInFlightIsBounded(t *testing.T) {
 	c := newTestClient(t, cl.ListenAddrs())
 	o := &outcomes{}
 	p := c.Produce(ProducerConfig{}, o.sink)
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
 	<-asked
 	began := time.Now()
 	if err := p.Close(testContext(t)); err != nil {
@@ -626,8 +626,8 @@ func TestCompressedBatchesAreReadByOthers(t *testing.T) {
 			})
 			c := newTestClient(t, cl.ListenAddrs())
 			p, _ := newTestProducer(t, c, func(cfg *ProducerConfig) { cfg.Compression = codec })
-			p.Write(1, tp(0), []Out{{"out", values(1, 1000, []byte("k"))}})
-			p.Write(2, tp(0), []Out{{"out", []record.Record{{Value: []byte("x")}}}}) // does not shrink
+			p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 1000, []byte("k"))}})
+			p.Write(2, tp(0), []Out{{Topic: "out", Records: []record.Record{{Value: []byte("x")}}}}) // does not shrink
 			eventually(t, "the writes answered", p.Idle)
 			log := readAll(t, cl.ListenAddrs(), "out")["out/0"]
 			if len(log) != 1001 || string(log[999].Value) != "w1-999" || string(log[1000].Value) != "x" {
@@ -652,7 +652,7 @@ func TestCase42_NothingIsWrittenBeforeTheBrokerSaysSo(t *testing.T) {
 	})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
 	<-asked
 	if p.Idle() || len(o.all()) != 0 {
 		t.Errorf("answered before the broker did: %v", o.all())
@@ -669,8 +669,8 @@ func TestR7_AWithdrawnWriteDoesNotGoOutLater(t *testing.T) {
 	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
 	c := newTestClient(t, cl.ListenAddrs())
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 2, nil)}})
-	p.Write(2, tp(1), []Out{{"missing", values(2, 2, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 2, nil)}})
+	p.Write(2, tp(1), []Out{{Topic: "missing", Records: values(2, 2, nil)}})
 	if err := f.Wait(testContext(t), 2); err != nil {
 		t.Fatal(err)
 	}
@@ -683,7 +683,7 @@ func TestR7_AWithdrawnWriteDoesNotGoOutLater(t *testing.T) {
 		}
 	}
 	f.Remove()
-	p.Write(3, tp(0), []Out{{"out", values(3, 1, nil)}})
+	p.Write(3, tp(0), []Out{{Topic: "out", Records: values(3, 1, nil)}})
 	eventually(t, "write 3 answered", p.Idle)
 	if log := readAll(t, cl.ListenAddrs(), "out")["out/0"]; len(log) != 1 || string(log[0].Value) != "w3-000" {
 		t.Errorf("the log has %d records", len(log))
@@ -740,11 +740,11 @@ func TestCase56_AFrozenLeaderIsNotWaitedForOnceTheClusterGaveItUp(t *testing.T) 
 	}
 	c := newTestClient(t, cl.ListenAddrs()[:1], func(cfg *Config) { cfg.RequestTimeout = 60 * time.Second })
 	p, o := newTestProducer(t, c)
-	p.Write(1, tp(0), []Out{{"out", values(1, 1, nil)}})
+	p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 1, nil)}})
 	eventually(t, "write 1 answered", p.Idle)
 	f := cl.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Observe: true, Count: -1})
 	freeze.Store(true)
-	p.Write(2, tp(0), []Out{{"out", values(2, 1, nil)}})
+	p.Write(2, tp(0), []Out{{Topic: "out", Records: values(2, 1, nil)}})
 	if err := f.Wait(testContext(t), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (s *start) places(ctx context.Context, client *kafka.Client, topic string, 
 	if err != nil {
 		return nil, err
 	}
-	begins := map[int32]int64{}
+	var begins map[int32]int64
 	switch s.at {
 	case kafka.Earliest:
 		begins = firsts

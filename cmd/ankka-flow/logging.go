@@ -39,7 +39,7 @@ func (a *app) openLog() error {
 		return misuse("--color %q: it is auto, always or never", a.global.color)
 	}
 	if text {
-		a.log = slog.New(columns{Handler: tint.NewHandler(a.stderr, &tint.Options{
+		a.log = slog.New(columns{Handler: tint.NewTextHandler(a.stderr, &tint.Options{
 			Level: level, NoColor: !color, TimeFormat: "15:04:05.000", ReplaceAttr: withoutTime(level),
 		})})
 	} else {

@@ -2,24 +2,8 @@ package main
 
 import (
 	"bytes"
-	"io"
-	"sync"
 	"sync/atomic"
 )
-
-// lockedWriter makes each Write whole where the writer below does not: our
-// lines and the process's come from several goroutines.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write implements io.Writer.
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
 
 // processOutput shows the process's lines of stderr, with its name before each.
 type processOutput struct {

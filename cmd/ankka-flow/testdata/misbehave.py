@@ -66,7 +66,11 @@ class Process:
 
     def spec(self):
         ports = {"contract": CONTRACT}
-        streamlet = {"name": "case", "inlets": [{"name": "in", **ports}], "outlets": [{"name": "out", **ports}]}
+        streamlet = {
+            "name": "case",
+            "inlets": [{"name": "in", **ports}],
+            "outlets": [{"name": "out", **ports}],
+        }
         descriptor = {
             "protocol_version": self.protocol,
             "sdk": {"name": "raw", "version": self.sdk},
@@ -180,7 +184,11 @@ class bulk(Process):
 
     def batch(self, batch_id, records):
         logs = [frame(["log", "debug", f"line {n}", {}]) for n in range(1000)]
-        write(b"".join(logs) + frame(["forward", batch_id, "out", None]) + frame(["ack", batch_id]))
+        write(
+            b"".join(logs)
+            + frame(["forward", batch_id, "out", None])
+            + frame(["ack", batch_id])
+        )
 
 
 @mode
@@ -198,7 +206,9 @@ class truncated_map(Process):
     """A fail whose map says that it has more entries than there are."""
 
     def batch(self, batch_id, records):
-        body = _codec.packb(["fail", batch_id, {"message": "x"}]).replace(b"\x81", b"\x8f", 1)
+        body = _codec.packb(["fail", batch_id, {"message": "x"}]).replace(
+            b"\x81", b"\x8f", 1
+        )
         write(len(body).to_bytes(4, "big") + body)
 
 
@@ -231,7 +241,9 @@ class emit_values(Process):
 
     def batch(self, batch_id, records):
         for _ in range(len(records) * self.options.count):
-            self.send("emit", batch_id, "out", [[None, bytes(self.options.size), [], None]])
+            self.send(
+                "emit", batch_id, "out", [[None, bytes(self.options.size), [], None]]
+            )
         self.send("ack", batch_id)
 
 
@@ -325,7 +337,11 @@ class fail_first(Process):
         if self.batches > 1:
             super().batch(batch_id, records)
             return
-        self.send("fail", batch_id, {"message": "no such cart", "kind": "KeyError", "offset": records[0][0]})
+        self.send(
+            "fail",
+            batch_id,
+            {"message": "no such cart", "kind": "KeyError", "offset": records[0][0]},
+        )
 
 
 @mode

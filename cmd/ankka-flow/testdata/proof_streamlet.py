@@ -20,7 +20,11 @@ class Proof(Streamlet):
                 continue
             yield self.out.emit(record)
             if MODE == "fan":
-                yield self.other.emit(key=record.key, value=(record.value or b"") + b"|copy", headers=record.headers)
+                yield self.other.emit(
+                    key=record.key,
+                    value=(record.value or b"") + b"|copy",
+                    headers=record.headers,
+                )
 
 
 if __name__ == "__main__":

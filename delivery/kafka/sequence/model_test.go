@@ -371,7 +371,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			from := rapid.Int32Range(0, 7).Draw(t, "from")
 			for _, tp := range w.open {
 				if tp.Partition == from {
-					t.Skip("the inlet partition has a write")
+					return // one write at a time for each inlet partition
 				}
 			}
 			n := rapid.IntRange(0, 4).Draw(t, "pieces")

@@ -12,11 +12,19 @@
 //   - The loop: the caller of Run. It owns the core, every batch and the
 //     process. It ends with the core's Exit action, or with ctx.
 //   - One preparation at a time (Broker.Prepare), for the plan of a discovery.
-//     It is ended by its context when another plan replaces it or the loop
-//     ends, and awaited by Run.
+//     It is ended by its context when another plan replaces it, whose own then
+//     waits for that end, or when the loop ends; and awaited by Run.
 //   - One for each Inlet that is left (Inlet.Leave), bounded by
 //     Config.LeaveTimeout, awaited by Run.
 //
 // The goroutines of the process, of the inlets and of the producer are their
-// packages'; Run closes all three before it returns.
+// packages'; Run closes all three before it returns, but for a process that
+// outlives its SIGKILL by Config.LeaveTimeout.
+//
+// # Memory
+//
+// Records alias what was fetched, and emits the frame they came in. A batch's
+// lists of records and a sent frame's bytes are used again: the first after the
+// core's Drop or the last answer to the Write, the second when the process has
+// given it back. A bounded number of each, of bounded size, is kept spare.
 package driver

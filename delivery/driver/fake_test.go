@@ -880,6 +880,13 @@ func (w *world) snapshot() Snapshot {
 	return s
 }
 
+// atHand is how many batches the driver still has bytes of. The loop is idle
+// then: nothing runs in the bubble but the test.
+func (w *world) atHand() int {
+	synctest.Wait()
+	return len(w.d.shelf.batches)
+}
+
 // running starts a run whose topic has so many empty partitions, up to start.
 func (w *world) running(partitions int, change ...func(*Config)) *fakeProcess {
 	w.Helper()

@@ -156,8 +156,8 @@ func TestR7_LostWhileItIsWritten(t *testing.T) {
 		if in.committedAt(0) != 1 {
 			t.Errorf("committed is %d", in.committedAt(0))
 		}
-		if len(w.d.shelf.batches) != 0 {
-			t.Errorf("%d batches are still at hand", len(w.d.shelf.batches))
+		if n := w.atHand(); n != 0 {
+			t.Errorf("%d batches are still at hand", n)
 		}
 		w.end()
 	})
@@ -198,6 +198,9 @@ func TestR9_UnsettledRaisesTheEpochAndTheOtherWriteKeepsItsRecords(t *testing.T)
 		if got := texts(producer.in("app.right")) + "|" + texts(producer.in("app.left")); got != "B|b a" {
 			t.Errorf("written was %s", got)
 		}
+		if n := w.atHand(); n != 0 {
+			t.Errorf("%d batches are still at hand", n)
+		}
 		w.end()
 	})
 }
@@ -212,8 +215,8 @@ func TestR2_RefusedDropsWhatStandsBehind(t *testing.T) {
 		if !w.said.has("failed in/0: the write of batch 1 was refused: not authorized") {
 			t.Errorf("%q", w.said.warn)
 		}
-		if open := w.broker.producer.openIDs(); len(open) != 0 || len(w.d.shelf.batches) != 0 {
-			t.Errorf("open are %v, at hand %d", open, len(w.d.shelf.batches))
+		if open := w.broker.producer.openIDs(); len(open) != 0 || w.atHand() != 0 {
+			t.Errorf("open are %v, at hand %d", open, w.atHand())
 		}
 		w.broker.producer.hold(false)
 		p.say(wire.Stopped{})
@@ -476,20 +479,24 @@ func TestExitOnFailureGivesTheProcesssCode(t *testing.T) {
 }
 
 func TestDeliverWithoutAProcessOrAnInletCutsNothing(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.running(1)
-		w.add("in", 0, values("a")...)
-		// The loop is idle, so its goroutine does not run meanwhile.
-		d := w.d
-		a := delivery.Deliver{ID: 9, TP: delivery.TP{Inlet: "nowhere"}, Offset: 7}
-		if got := nothingCut(a); got != (delivery.Cut{ID: 9, First: 7, Next: 7}) {
-			t.Errorf("%+v", got)
-		}
-		if len(d.shelf.batches) != 1 {
-			t.Errorf("%d batches are at hand", len(d.shelf.batches))
-		}
-		w.kill()
-	})
+	for name, gone := range map[string]func(d *Driver){
+		"process": func(d *Driver) { d.proc = nil },
+		"inlet":   func(d *Driver) { delete(d.inlets, "in") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 10, 100)
+			b.sink(delivery.Fetched{TP: delivery.TP{Inlet: "in"}})
+			ev := <-b.d.events
+			gone(b.d)
+			b.d.step(ev.ev) // has a Deliver in it
+			if s := b.d.core.Status(); b.id != 0 || b.pos != 0 || s.InFlight != 0 || s.Partitions[0].Position != 0 {
+				t.Errorf("batch %d was sent, cut up to %d: %+v", b.id, b.pos, s)
+			}
+			if len(b.d.shelf.batches) != 0 {
+				t.Errorf("%d batches are at hand", len(b.d.shelf.batches))
+			}
+		})
+	}
 }
 
 func TestSnapshot(t *testing.T) {

@@ -89,8 +89,7 @@ func startOf(plan *Plan, conversation uint64) wire.Start {
 
 // withdraw takes a batch back, or revokes it where some of it was sent.
 func (d *Driver) withdraw(a delivery.Withdraw) {
-	if d.proc.Withdraw(a.ID) {
-		d.shelf.drop(a.ID)
+	if d.proc.Withdraw(a.ID) { // its Drop comes from the core
 		d.step(delivery.Withdrawn{Process: a.Process, ID: a.ID})
 		return
 	}

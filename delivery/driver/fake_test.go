@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -264,6 +265,11 @@ func (b *fakeBroker) Consume(planned PlannedInlet, now func() time.Duration, sin
 	b.note("Consume %s", planned.Topic)
 	in := &fakeInlet{broker: b, planned: planned, now: now, sink: sink, pos: map[int32]int64{}, committed: map[int32]int64{}}
 	b.mu.Lock()
+	for _, before := range b.inlets {
+		if before.planned.Group == planned.Group { // the group keeps its offsets
+			in.committed = maps.Clone(before.committed)
+		}
+	}
 	b.inlets = append(b.inlets, in)
 	join := !b.holdJoin
 	b.mu.Unlock()
@@ -320,6 +326,7 @@ type fakeInlet struct {
 	pos        map[int32]int64 // of partitions that fetch
 	lastNext   int64           // of the last Cut
 	committed  map[int32]int64
+	generation int32 // 0: commits of every generation are taken
 	commits    []delivery.Commit
 	calls      []string
 	holdCommit bool
@@ -367,6 +374,11 @@ func (in *fakeInlet) called(call string) bool {
 
 func (in *fakeInlet) Commit(c delivery.Commit) {
 	in.mu.Lock()
+	if in.generation != 0 && c.Generation != in.generation {
+		in.mu.Unlock()
+		in.sink(delivery.Committed{Inlet: in.planned.Port, Sequence: c.Sequence, Outcome: delivery.CommitStale, Reason: "its generation is over"})
+		return
+	}
 	in.commits = append(in.commits, c)
 	for _, o := range c.Offsets {
 		if !in.holdCommit {

@@ -545,6 +545,7 @@ type fakeProducer struct {
 	withdrawn []uint64
 	holdEpoch bool
 	closed    bool
+	closeErr  error
 }
 
 func (p *fakeProducer) Write(id uint64, from delivery.TP, outs []kafka.Out) {
@@ -643,7 +644,7 @@ func (p *fakeProducer) Close(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	return nil
+	return p.closeErr
 }
 
 // in is what was written to a topic, confirmed and in order.

@@ -239,7 +239,9 @@ func (x Write) String() string { return trace(x) }
 
 // String is the trace format: see trace.
 func (x CancelWrite) String() string { return trace(x) }
-func (x RaiseEpoch) String() string  { return trace(x) }
+
+// String is the trace format: see trace.
+func (x RaiseEpoch) String() string { return trace(x) }
 
 // String is the trace format: see trace.
 func (x Commit) String() string { return trace(x) }

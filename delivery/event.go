@@ -280,8 +280,6 @@ func (x Refused) String() string { return trace(x) }
 func (x Unsettled) String() string { return trace(x) }
 
 // String is the trace format: see trace.
-
-// String is the trace format: see trace.
 func (x EpochRaised) String() string { return trace(x) }
 
 // String is the trace format: see trace.

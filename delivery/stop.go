@@ -85,7 +85,7 @@ func (c *Core) finish() {
 		if c.now < s.at+c.cfg.Stop.Process {
 			return
 		}
-		s.over(fmt.Sprintf("%d batches were not answered within %v of the stop", c.with.live, c.cfg.Stop.Process))
+		s.over(fmt.Sprintf("batches without an answer %v after the stop was asked for: %d; they are delivered again", c.cfg.Stop.Process, c.with.live))
 		c.endRunning()
 		c.conv.state = Down
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,16 +33,7 @@ func TestCase47_StopWithWorkEverywhere(t *testing.T) {
 	t.Parallel()
 	b := newCaseBroker(t)
 	b.putN(1)
-	pipe := filepath.Join(t.TempDir(), "go-on")
-	mkfifo(t, pipe)
-	goOn := func() { // lets the process answer one batch
-		f, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns once the process opens it
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = f.Close()
-	}
+	hold := newHeld(t)
 	// The first write is held until the stop was asked for.
 	writing, release := make(chan struct{}), make(chan struct{})
 	first := true
@@ -57,10 +46,10 @@ func TestCase47_StopWithWorkEverywhere(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	p := b.runCase(nil, nil, misbehaves(t, "hold", "--until", pipe))
+	p := b.runCase(nil, nil, misbehaves(t, "hold", "--until", hold.path))
 	p.await(`holding batch 1`)
 	b.putN(1) // prefetched
-	goOn()
+	hold.one()
 	<-writing
 	at := p.count()
 	p.await(`holding batch 2`)
@@ -68,7 +57,7 @@ func TestCase47_StopWithWorkEverywhere(t *testing.T) {
 	p.interrupt()
 	p.awaitFrom(at, `stopping`)
 	close(release)
-	goOn()
+	hold.all()
 	p.endsWith(0)
 	done := b.committed(0)
 	if done < 2 {
@@ -115,17 +104,9 @@ func TestCase48_TheBrokerIsAway(t *testing.T) {
 		}
 		return stdout
 	}
-	pipe := filepath.Join(dir, "go-on")
-	mkfifo(t, pipe)
-	goOn := func() {
-		f, err := os.OpenFile(pipe, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = f.Close()
-	}
+	hold := newHeld(t)
 	first := broker()
-	p := startProgram(t, programOptions{dir: dir, env: caseEnv()}, append([]string{"--log-format", "text", "run", "-b", address, "--"}, misbehaves(t, "hold", "--until", pipe)...)...)
+	p := startProgram(t, programOptions{dir: dir, env: caseEnv()}, append([]string{"--log-format", "text", "run", "-b", address, "--"}, misbehaves(t, "hold", "--until", hold.path)...)...)
 	p.await(`ready`)
 	at := p.count()
 	kill(first) // idle
@@ -135,16 +116,11 @@ func TestCase48_TheBrokerIsAway(t *testing.T) {
 	p.await(`holding batch 1`)
 	at = p.count()
 	kill(second) // in mid-batch
-	goOn()
+	hold.one()
 	p.awaitFrom(at, address+`.*refused`)
 	// From here on nothing holds a batch: this broker has forgotten its groups,
 	// and the batch may come again.
-	if err := os.WriteFile(pipe+".open", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(pipe+".open", pipe); err != nil {
-		t.Fatal(err)
-	}
+	hold.all()
 	third := broker()
 	p.await(`committed +1 in, 1 out`)
 	put("b")

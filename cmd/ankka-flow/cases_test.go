@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -216,10 +217,36 @@ func (p *program) says(words ...string) {
 	}
 }
 
-// mkfifo makes a named pipe: both sides' open waits for the other.
-func mkfifo(t *testing.T, path string) {
+// held is the named pipe that the mode "hold" waits at.
+type held struct {
+	t    *testing.T
+	path string
+}
+
+func newHeld(t *testing.T) *held {
 	t.Helper()
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
+	h := &held{t: t, path: filepath.Join(t.TempDir(), "go-on")}
+	if err := syscall.Mkfifo(h.path, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return h
+}
+
+// one lets the process answer the batch that it holds.
+func (h *held) one() {
+	h.t.Helper()
+	eventually(h.t, "the process waits at the pipe", func() bool {
+		f, err := os.OpenFile(h.path, os.O_WRONLY|syscall.O_NONBLOCK, 0) // ENXIO while nobody waits there
+		return err == nil && f.Close() == nil
+	})
+}
+
+// all lets it answer every batch from now on.
+func (h *held) all() {
+	h.t.Helper()
+	f, err := os.OpenFile(h.path, os.O_RDWR, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { _ = f.Close() })
 }

@@ -23,7 +23,7 @@
 //	state               outstanding             leaves it
 //	Unjoined            nothing                 Started -> FindingCoordinator
 //	FindingCoordinator  FindCoordinator         found -> Joining; otherwise again, 100 ms doubling to 5 s
-//	Joining             Join (parked)           0 -> Counting (leader) or Syncing; 79 -> again with the id given;
+//	Joining             Join (parked), beats    0 -> Counting (leader) or Syncing; 79 -> again with the id given;
 //	                                            25 -> Lost, again without an id; 14 15 16, no answer -> find, again with
 //	                                            the same id; 82 -> Fenced; any other code -> Refused, again later
 //	Counting            CountPartitions, beats  counted -> Syncing; 27 -> Joining

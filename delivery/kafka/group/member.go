@@ -19,7 +19,7 @@ type Config struct {
 	Assignors []string
 	// SessionTimeout after which the broker takes a silent member for dead;
 	// 0: 45 s, Java's default. From it follow the rebalance timeout (the same,
-	// at least 60 s), the heartbeats (a fifteenth, 100 ms to 3 s) and the
+	// at least 10 s), the heartbeats (a fifteenth, 100 ms to 3 s) and the
 	// longest drain (a third).
 	SessionTimeout time.Duration
 }

@@ -366,10 +366,50 @@ func TestR7_ASessionOverWhileJoiningSuspends(t *testing.T) {
 	s := toStable(t, Config{})
 	s.at(3*time.Second, `heartbeat node=1 generation=5`)
 	s.beatCode(27, `join node=1 member="m"`)
+	s.at(6*time.Second, `heartbeat node=1 generation=5`) // not answered
 	s.at(48*time.Second, `suspend drain=0 [0 1] deadline=48s no heartbeat was answered for the session timeout`)
 	s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other"}, `sync node=1 generation=6 member="m" assignments=0`)
 	s.synced(share(0, 1), `entered generation=6 member="m" leader=false kept=[]`, `fetch-offsets node=1 [0 1]`)
 	s.offsets(`assigned generation=6 added=[{0 0 -1} {1 10 -1}] all=[0 1] continues=true`)
+}
+
+// parkedJoin is a member whose join waits at the broker for the others.
+func parkedJoin(t *testing.T) *script {
+	t.Helper()
+	s := toStable(t, Config{})
+	s.at(3*time.Second, `heartbeat node=1 generation=5`)
+	s.beatCode(27, `join node=1 member="m"`)
+	s.at(6*time.Second, `heartbeat node=1 generation=5`)
+	return s
+}
+
+// Heartbeats beside a parked join keep the session, so that what goes on is
+// not suspended, however long the others take.
+func TestR7_HeartbeatsGoOnBesideAParkedJoin(t *testing.T) {
+	s := parkedJoin(t)
+	for at := 9 * time.Second; at <= 60*time.Second; at += 3 * time.Second {
+		s.beatCode(27)
+		s.at(at, `heartbeat node=1 generation=5`)
+	}
+	s.beatCode(22) // the rebalance is over; the join's answer is on its way
+	s.at(63 * time.Second)
+	s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other"}, `sync node=1 generation=6 member="m" assignments=0`)
+}
+
+// A broker that does not know the member any more answers its join never.
+func TestAJoinThatNobodyWillAnswerIsSentAgain(t *testing.T) {
+	s := parkedJoin(t)
+	s.beatCode(25, `lost [0 1]: UNKNOWN_MEMBER_ID: the group no longer has this member (25)`, `join node=1 member=""`)
+
+	s = parkedJoin(t)
+	s.beatCode(16)
+	s.at(s.wake, `find-coordinator "g"`)
+	s.found(`join node=1 member="m"`)
+
+	s = parkedJoin(t)
+	s.step(RequestFailed{s.beat, false, "i/o timeout"})
+	s.at(s.wake, `find-coordinator "g"`)
+	s.found(`join node=1 member="m"`)
 }
 
 func TestSleepingLongerThanAThirdOfASessionEndsTheGeneration(t *testing.T) {

@@ -28,6 +28,19 @@ func (m *Machine) live() bool {
 	return false
 }
 
+// beating: heartbeats are sent. Also beside a parked join: they tell a broker
+// that counts the session meanwhile (Kafka does not, kfake does) that we are
+// there, and us that the join will never be answered, because the broker does
+// not know us any more or is gone, long before the join's own time is up.
+func (m *Machine) beating() bool {
+	return m.live() || m.parked()
+}
+
+// parked: a join is at the broker, from a member that has a session there.
+func (m *Machine) parked() bool {
+	return m.state == Joining && m.slot.kind == joinRequest && m.generation >= 0 && m.member != ""
+}
+
 // wanted is the request that the state calls for.
 func (m *Machine) wanted() request {
 	switch m.state {
@@ -102,8 +115,9 @@ func (m *Machine) beginJoin(dst []Action) []Action {
 		return dst
 	}
 	m.paced = max(m.paced, m.now) + joinEvery
-	// A heartbeat still on its way speaks of the generation before.
+	// A heartbeat still on its way may be answered as from before the join.
 	m.beat.attempt = 0
+	m.nextBeat = m.now + m.heartbeatInterval()
 	s := Subscription{Topics: []string{m.cfg.Topic}, Generation: m.entered, UserData: StickyUserData(m.entered)}
 	if claims := union(m.owned, m.held); len(claims) > 0 {
 		s.Owned = []TopicPartitions{{m.cfg.Topic, claims}}
@@ -119,7 +133,7 @@ func (m *Machine) beginJoin(dst []Action) []Action {
 }
 
 func (m *Machine) beginBeat(dst []Action) []Action {
-	if !m.live() || m.muted || !m.found || m.beat.attempt != 0 || m.now < m.nextBeat {
+	if !m.beating() || m.muted || !m.found || m.beat.attempt != 0 || m.now < m.nextBeat {
 		return dst
 	}
 	m.attempts++
@@ -153,7 +167,23 @@ func (m *Machine) heartbeatAnswered(dst []Action, code int16) []Action {
 	case codeNone, codeRebalanceInProgress:
 		m.alive = max(m.alive, m.beat.sent)
 	}
+	if m.parked() {
+		return m.beatBesideJoin(dst, code)
+	}
 	return m.membershipCode(dst, code)
+}
+
+// beatBesideJoin takes only what says that the join will not be answered.
+func (m *Machine) beatBesideJoin(dst []Action, code int16) []Action {
+	switch code {
+	case codeIllegalGeneration:
+		m.muted = true // the next generation is there; its number comes with the join's answer
+	case codeUnknownMemberID, codeFencedInstanceID:
+		return m.membershipCode(dst, code)
+	case codeLoadInProgress, codeCoordinatorNotAvailable, codeNotCoordinator:
+		return m.join(m.coordinatorLost(dst))
+	}
+	return dst
 }
 
 func (m *Machine) commitAnswered(dst []Action, ev CommitAnswered) []Action {
@@ -205,6 +235,9 @@ func (m *Machine) membershipCode(dst []Action, code int16) []Action {
 func (m *Machine) requestFailed(dst []Action, ev RequestFailed) []Action {
 	if m.beat.attempt != 0 && ev.Attempt == m.beat.attempt {
 		m.beat.attempt = 0
+		if m.parked() {
+			return m.join(m.coordinatorLost(dst))
+		}
 		return m.coordinatorLost(dst)
 	}
 	kind := m.slot.kind

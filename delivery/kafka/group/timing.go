@@ -10,8 +10,18 @@ const (
 	joinBurst = 10
 )
 
-// rebalanceTimeout is how long the broker waits for the other members.
-func (m *Machine) rebalanceTimeout() time.Duration { return max(m.cfg.SessionTimeout, time.Minute) }
+// leastRebalance is the shortest rebalance timeout.
+const leastRebalance = 10 * time.Second
+
+// rebalanceTimeout is how long the broker waits for a member to join again or
+// to fetch its assignment. A member of ours does so within a heartbeat and the
+// longest drain, whatever its process does, so that one that needs more than
+// the session is as good as dead. Java's minutes are for handlers, and would
+// be the time that everybody waits for a member that died while its join was
+// parked (kfake starts no session for it).
+func (m *Machine) rebalanceTimeout() time.Duration {
+	return max(m.cfg.SessionTimeout, leastRebalance)
+}
 
 // longestDrain is how long Revoke and Suspend wait for the driver.
 func (m *Machine) longestDrain() time.Duration { return m.cfg.SessionTimeout / 3 }
@@ -90,7 +100,7 @@ func (m *Machine) wake(dst []Action) []Action {
 			until(m.pacedUntil())
 		}
 	}
-	if m.live() && !m.muted && m.found {
+	if m.beating() && !m.muted && m.found {
 		until(m.nextBeat)
 	}
 	if m.state == Stable {

@@ -39,6 +39,7 @@ type Config struct {
 	StallAfter time.Duration
 	// LeaveTimeout bounds each of what is left to do once the loop has ended:
 	// the end of a process that was killed, and the broker's side; 0 means 2 s.
+	// After a stop all of it ends with Core.Stop.Exit too.
 	LeaveTimeout time.Duration
 }
 
@@ -89,6 +90,8 @@ type Driver struct {
 	progress  progress
 	stalls    stalls
 	told      string // the reason of a failure or a stop that was said last
+	// exitBy is when everything must be over; zero: no stop was asked for.
+	exitBy time.Time
 }
 
 // preparation is the end of a Broker.Prepare.
@@ -137,6 +140,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 		case p := <-d.prepared:
 			d.onPrepared(p)
 		case reason := <-d.cfg.Stops:
+			d.limitExit()
 			d.stepSaid(delivery.StopAsked{Reason: reason})
 		case reason := <-d.cfg.Reloads:
 			d.step(delivery.ReloadAsked{Reason: reason})
@@ -344,6 +348,21 @@ func (d *Driver) hold(a delivery.Hold) {
 	}
 }
 
+// limitExit begins the budget that the core and what is left behind it share.
+func (d *Driver) limitExit() {
+	if d.exitBy.IsZero() && d.cfg.Core.Stop.Exit > 0 {
+		d.exitBy = time.Now().Add(d.cfg.Core.Stop.Exit)
+	}
+}
+
+// leaveTimeout is how long one part of what is left may take from now on.
+func (d *Driver) leaveTimeout() time.Duration {
+	if d.exitBy.IsZero() {
+		return d.cfg.LeaveTimeout
+	}
+	return max(0, min(d.cfg.LeaveTimeout, time.Until(d.exitBy)))
+}
+
 // close ends whatever Run started, in the order in which it depends on each
 // other, and waits for it.
 func (d *Driver) close() {
@@ -354,7 +373,7 @@ func (d *Driver) close() {
 	if d.proc != nil {
 		d.endProcess()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), d.cfg.LeaveTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), d.leaveTimeout())
 	defer cancel()
 	if err := d.producer.Close(ctx); err != nil {
 		d.log.Warn(fmt.Sprintf("the producer was left with writes on the way: %v", err), "event", "stopping")
@@ -369,7 +388,7 @@ func (d *Driver) close() {
 // not end (its driver hangs in the kernel) is left behind.
 func (d *Driver) endProcess() {
 	d.proc.Kill()
-	timeout := time.NewTimer(d.cfg.LeaveTimeout)
+	timeout := time.NewTimer(d.leaveTimeout())
 	defer timeout.Stop()
 	for {
 		select {

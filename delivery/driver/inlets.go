@@ -34,9 +34,9 @@ func (d *Driver) leave(port string) {
 	}
 	delete(d.inlets, port)
 	d.others.Add(1)
-	go func() { // ends within LeaveTimeout; Run awaits it
+	ctx, cancel := context.WithTimeout(context.Background(), d.leaveTimeout())
+	go func() { // ends with ctx; Run awaits it
 		defer d.others.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), d.cfg.LeaveTimeout)
 		defer cancel()
 		if err := in.Leave(ctx); err != nil {
 			d.log.Warn(fmt.Sprintf("leaving the group of inlet %s: %v; its partitions wait for the session timeout", port, err), "event", "group")

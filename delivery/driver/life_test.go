@@ -661,3 +661,30 @@ func TestProducerThatDoesNotCloseIsSaid(t *testing.T) {
 		}
 	})
 }
+
+// Whatever the broker does, the process's exit and everything on the broker's
+// side fit into the stop's budget.
+func TestStopEndsWithinItsBudgetWithoutABroker(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.running(1, func(cfg *Config) {
+			cfg.Core.Stop = delivery.StopBudget{
+				Process: 600 * time.Millisecond, Writes: 800 * time.Millisecond, Terminate: 800 * time.Millisecond,
+				Kill: 920 * time.Millisecond, Exit: time.Second,
+			}
+		})
+		w.broker.inlet("in").leaving = make(chan struct{}) // never
+		w.broker.producer.hold(true)
+		w.add("in", 0, values("a")...)
+		p.say(wire.Forward{ID: p.batch().ID, Outlet: "left", All: true}, wire.Ack{ID: 1})
+		synctest.Wait()
+		began := time.Now()
+		w.stops <- "asked"
+		synctest.Wait()
+		p.say(wire.Stopped{})
+		w.pass(900 * time.Millisecond)
+		p.exit(supervisor.Exited{Code: 1})
+		if r := w.ended(); r.Code != 1 || time.Since(began) != time.Second {
+			t.Errorf("ended with %+v after %v, want 1 after 1s", r, time.Since(began))
+		}
+	})
+}

@@ -66,6 +66,14 @@ type PartitionStatus struct {
 	Why string
 }
 
+// Next is the offset that is committed next: the first that is not committed.
+func (p *PartitionStatus) Next() int64 {
+	if p.Committed < 0 { // a start that was looked up
+		return p.Confirmed
+	}
+	return p.Committed
+}
+
 // Status takes the snapshot. It allocates; it is not for the hot path.
 func (c *Core) Status() Status {
 	v := &c.conv
@@ -87,6 +95,9 @@ func (c *Core) Status() Status {
 	})
 	return s
 }
+
+// Ready is Status.Ready, at the cost of nothing.
+func (c *Core) Ready() bool { return c.conv.ready }
 
 var partitionStateNames = [...]string{"lost", "owned", "revoking", "suspended"}
 

@@ -97,7 +97,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
 	if f.watch {
-		cfg.ReadyText = ", watching " + strings.Join(settings.watch.paths, ", ")
+		cfg.ReadyText = "conversation 1 runs, watching " + strings.Join(settings.watch.paths, ", ")
 	}
 	env := supervisor.Environment(os.Environ(), nil)
 	cfg.Launch = func(release func([]byte)) (driver.Process, error) {

@@ -28,12 +28,14 @@ type Config struct {
 	Logger     *slog.Logger
 	// Stops and Reloads carry what is asked for, with its reason.
 	Stops, Reloads <-chan string
-	// ReadyText is added to the line that says that everything runs; empty:
-	// nothing.
+	// ReadyText stands in place of the conversation's number on the first line
+	// that says that everything runs; empty: nothing does.
 	ReadyText string
 	// Planned is told of every accepted discovery; nil: nobody. It must not
 	// block.
 	Planned func(*Plan)
+	// Observer is told what happens; nil: nobody.
+	Observer Observer
 	// StallAfter is how long a partition may have something and not commit it
 	// before a warning names it (FLOW_STALL_WARNING_AFTER); 0: no warning.
 	StallAfter time.Duration
@@ -90,6 +92,7 @@ type Driver struct {
 	progress  progress
 	stalls    stalls
 	told      string // the reason of a failure or a stop that was said last
+	saidReady bool   // Config.ReadyText was said
 	// exitBy is when everything must be over; zero: no stop was asked for.
 	exitBy time.Time
 }
@@ -227,16 +230,14 @@ func (d *Driver) onBroker(a arrival) {
 // Called while an action is carried out (Cut answers Deliver) it only adds to
 // what is to be done.
 func (d *Driver) step(ev delivery.Event) {
-	d.queue = d.core.Step(d.queue, d.now(), ev)
+	d.decide(ev)
 	d.carryOut()
 }
 
 // stepSaid steps an event that people were told of already: that the stream
 // fails or stops because of it would be the same line again.
 func (d *Driver) stepSaid(ev delivery.Event) {
-	from := len(d.queue)
-	d.queue = d.core.Step(d.queue, d.now(), ev)
-	d.hush(d.queue[from:])
+	d.hush(d.decide(ev))
 	d.carryOut()
 }
 
@@ -329,6 +330,7 @@ func (d *Driver) write(a delivery.Write) {
 	if !ok {
 		panic(fmt.Sprintf("driver: write of batch %d, which is not at hand", a.ID))
 	}
+	d.observeWrite(b)
 	d.producer.Write(b.id, b.tp, b.outs())
 }
 

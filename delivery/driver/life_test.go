@@ -573,8 +573,8 @@ func TestProgressIsSaidWhenAllIsCommittedAndNotForEveryBatch(t *testing.T) {
 
 func TestReadyIsSaidWithItsText(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.running(1, func(c *Config) { c.ReadyText = ", watching app.py" })
-		if w.said.count(", watching app.py") != 1 || !w.said.has("discovered app: in -> left, right") {
+		w.running(1, func(c *Config) { c.ReadyText = "status here, watching app.py" })
+		if w.said.count("ready status here, watching app.py") != 1 || !w.said.has("discovered app: in -> left, right") {
 			t.Errorf("%q", w.said.all)
 		}
 		if len(w.planned) != 1 || w.planned[0].Streamlet != "app" {
@@ -597,19 +597,6 @@ func TestPingIsSpokenWhereTheProcessCan(t *testing.T) {
 			w.end()
 		})
 	}
-}
-
-func TestStallIsWarnedOfOnce(t *testing.T) {
-	bubble(t, func(w *world) {
-		p := w.running(1, func(c *Config) { c.StallAfter = time.Minute })
-		w.add("in", 0, values("a")...)
-		w.pass(5 * time.Minute)
-		if n := w.said.count("inlet in: app.in/0@0 is not committed for"); n != 1 {
-			t.Errorf("said %d times: %q", n, w.said.all)
-		}
-		p.say(wire.Ack{ID: p.batch().ID})
-		w.end()
-	})
 }
 
 func TestNewRefusesABadConfiguration(t *testing.T) {

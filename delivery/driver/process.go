@@ -202,9 +202,8 @@ func (d *Driver) inputBroken(e supervisor.InputBroken) {
 func (d *Driver) exited(e supervisor.Exited) {
 	d.proc, d.procCh = nil, nil
 	unanswered := d.core.Status().InFlight
-	from := len(d.queue)
-	d.queue = d.core.Step(d.queue, d.now(), delivery.Exited{Process: d.process, Reason: e.String(), Code: exitStatus(e)})
-	d.sayExit(e, d.hush(d.queue[from:]), unanswered)
+	actions := d.decide(delivery.Exited{Process: d.process, Reason: e.String(), Code: exitStatus(e)})
+	d.sayExit(e, d.hush(actions), unanswered)
 	d.carryOut()
 }
 
@@ -241,9 +240,12 @@ func (d *Driver) received(m wire.Message) {
 		d.processLog(m)
 	case wire.Stopped:
 		d.step(delivery.StoppedByProcess{Process: d.process})
-	case wire.Pong, wire.Report:
-		// Any frame counts as life, in the process package; reports are for
-		// the metrics endpoint, which counts them there.
+	case wire.Report:
+		if d.cfg.Observer != nil {
+			d.cfg.Observer.Reported(m)
+		}
+	case wire.Pong:
+		// Any frame counts as life, in the process package.
 	default:
 		panic(fmt.Sprintf("driver: %T is no message of a process", m)) // ParseFromProcess gives none
 	}

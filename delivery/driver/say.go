@@ -47,8 +47,8 @@ func (d *Driver) note(n delivery.Note) {
 		level, event = slog.LevelDebug, "stale"
 	}
 	text := n.Text
-	if n.Kind == delivery.NoteReady {
-		text += d.cfg.ReadyText
+	if n.Kind == delivery.NoteReady && d.cfg.ReadyText != "" && !d.saidReady {
+		text, d.saidReady = d.cfg.ReadyText, true
 	}
 	if n.TP != (delivery.TP{}) {
 		text = fmt.Sprintf("%s/%d: %s", n.TP.Inlet, n.TP.Partition, text)
@@ -119,6 +119,8 @@ func (d *Driver) streamlet() string {
 // Snapshot is what a run looks like at one moment.
 type Snapshot struct {
 	delivery.Status
+	// Now is the core's time, in which delivery.PartitionStatus.Since is given.
+	Now  time.Duration
 	Plan *Plan
 	PID  int
 	// Ends has the newest known ends of every inlet's partitions.
@@ -139,7 +141,7 @@ func (d *Driver) Snapshot(ctx context.Context) (s Snapshot, ok bool) {
 }
 
 func (d *Driver) snapshot() Snapshot {
-	s := Snapshot{Status: d.core.Status(), Plan: d.plan, Ends: map[string]map[int32]kafka.End{}}
+	s := Snapshot{Status: d.core.Status(), Now: d.now(), Plan: d.plan, Ends: map[string]map[int32]kafka.End{}}
 	if d.proc != nil {
 		s.PID = d.proc.Pid()
 	}
@@ -153,9 +155,10 @@ func (d *Driver) snapshot() Snapshot {
 // end, over the partitions that are ours.
 func (s *Snapshot) behind() int64 {
 	var n int64
-	for _, p := range s.Partitions {
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
 		if end, ok := s.Ends[p.TP.Inlet][p.TP.Partition]; ok {
-			n += max(0, end.LastStable-p.Committed)
+			n += max(0, end.LastStable-p.Next())
 		}
 	}
 	return n

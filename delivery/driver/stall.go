@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -8,8 +9,13 @@ import (
 	"ankka-flow/delivery"
 )
 
+// PartitionStalled is the name of the warning about a stall: the attribute
+// "warning" of its log line.
+const PartitionStalled = "PartitionStalled"
+
 // stalls is what was said about partitions that have something and cannot
-// commit it.
+// commit it. A stall lasts from PartitionStatus.Since to the next commit or the
+// loss of the partition, through conversations and processes.
 type stalls struct {
 	// said has the Since of the stall that was warned about, so that each is
 	// warned about once.
@@ -17,7 +23,8 @@ type stalls struct {
 	next time.Duration
 }
 
-// stallLooks is how often within Config.StallAfter the partitions are looked at.
+// stallLooks is how often within Config.StallAfter the partitions are looked
+// at, so that a stall that began meanwhile is seen before its warning is due.
 const stallLooks = 10
 
 func (d *Driver) stallInterval() time.Duration {
@@ -27,16 +34,20 @@ func (d *Driver) stallInterval() time.Duration {
 // watchStalls warns of every partition that has stood still for StallAfter,
 // when it is time to look.
 func (d *Driver) watchStalls() {
-	if d.cfg.StallAfter == 0 || d.now() < d.stalls.next {
+	now := d.now()
+	if d.cfg.StallAfter == 0 || now < d.stalls.next {
 		return
 	}
-	now := d.now()
 	d.stalls.next = now + d.stallInterval()
 	said := map[delivery.TP]time.Duration{}
 	status := d.core.Status()
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
-		if p.Since < 0 || now-p.Since < d.cfg.StallAfter {
+		if p.Since < 0 {
+			continue
+		}
+		if due := p.Since + d.cfg.StallAfter; now < due {
+			d.stalls.next = min(d.stalls.next, due)
 			continue
 		}
 		said[p.TP] = p.Since
@@ -49,13 +60,15 @@ func (d *Driver) watchStalls() {
 
 // sayStall names the offset that is next to be committed.
 func (d *Driver) sayStall(p *delivery.PartitionStatus, since time.Duration) {
-	topic := ""
+	pipeline, streamlet, topic := "", "", ""
 	if d.plan != nil {
+		pipeline, streamlet = d.plan.Pipeline, d.plan.Streamlet
 		if in, ok := d.plan.Inlet(p.TP.Inlet); ok {
 			topic = in.Topic
 		}
 	}
-	text := fmt.Sprintf("inlet %s: %s/%d@%d is not committed for %v", p.TP.Inlet, topic, p.TP.Partition, max(0, p.Committed), since.Round(time.Millisecond))
+	offset := p.Next()
+	text := fmt.Sprintf("inlet %s: %s/%d@%d is not committed for %v", p.TP.Inlet, topic, p.TP.Partition, offset, since.Round(time.Millisecond))
 	if p.Why == "process" {
 		text += fmt.Sprintf("; the process has not answered batch %d", p.Batch)
 	} else if p.Why != "" {
@@ -67,5 +80,9 @@ func (d *Driver) sayStall(p *delivery.PartitionStatus, since time.Duration) {
 	if p.LastError != "" {
 		text += "; last error: " + p.LastError
 	}
-	d.say(slog.LevelWarn, "stalled", text)
+	d.log.LogAttrs(context.Background(), slog.LevelWarn, text,
+		slog.String("event", "stalled"), slog.String("warning", PartitionStalled),
+		slog.String("pipeline", pipeline), slog.String("streamlet", streamlet), slog.String("inlet", p.TP.Inlet),
+		slog.String("topic", topic), slog.Int("partition", int(p.TP.Partition)), slog.Int64("offset", offset),
+		slog.Int("tries", p.Attempts), slog.String("last_error", p.LastError))
 }

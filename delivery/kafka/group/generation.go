@@ -24,10 +24,10 @@ func (m *Machine) joined(dst []Action, a JoinGroupResponse) []Action {
 		m.member = a.Member
 		return dst
 	case codeRebalanceInProgress:
-		return m.retry(dst)
+		return m.again(dst)
 	case codeUnknownMemberID, codeIllegalGeneration:
 		m.member = ""
-		return m.lose(m.retry(dst), CodeText(a.ErrorCode))
+		return m.lose(m.again(dst), CodeText(a.ErrorCode))
 	case codeFencedInstanceID:
 		return m.fence(dst)
 	case codeLoadInProgress, codeCoordinatorNotAvailable, codeNotCoordinator:
@@ -132,7 +132,7 @@ func (m *Machine) synced(dst []Action, a SyncGroupResponse) []Action {
 	case codeRebalanceInProgress:
 		return m.join(dst)
 	case codeIllegalGeneration:
-		return m.join(m.retry(dst))
+		return m.join(m.again(dst))
 	case codeUnknownMemberID:
 		m.member = ""
 		return m.join(m.lose(dst, CodeText(a.ErrorCode)))

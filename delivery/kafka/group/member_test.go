@@ -412,6 +412,21 @@ func TestAJoinThatNobodyWillAnswerIsSentAgain(t *testing.T) {
 	s.found(`join node=1 member="m"`)
 }
 
+// A coordinator that was away for long and has forgotten the member: the first
+// answer ends the long waits.
+func TestCase48_AnAnswerEndsTheWaitsOfAnOutage(t *testing.T) {
+	s := newScript(t, Config{})
+	s.step(Started{}, `find-coordinator "g"`)
+	for range 10 {
+		s.step(RequestFailed{s.slot, false, "connection refused"})
+		s.at(s.wake, `find-coordinator "g"`)
+	}
+	s.found(`join node=1 member=""`)
+	s.joinCode(79, "m", `join node=1 member="m"`)
+	s.joinCode(25, "")
+	s.at(s.now+100*time.Millisecond, `join node=1 member=""`)
+}
+
 func TestSleepingLongerThanAThirdOfASessionEndsTheGeneration(t *testing.T) {
 	s := toStable(t, Config{})
 	s.now = 20 * time.Second

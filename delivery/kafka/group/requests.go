@@ -211,7 +211,7 @@ func (m *Machine) membershipCode(dst []Action, code int16) []Action {
 		m.muted = true
 		dst = m.endGeneration(dst, CodeText(code))
 		if m.state == Counting || m.state == Syncing {
-			dst = m.join(m.retry(dst))
+			dst = m.join(m.again(dst))
 		}
 		return dst
 	case codeUnknownMemberID:

@@ -46,6 +46,13 @@ func (m *Machine) retry(dst []Action) []Action {
 	return dst
 }
 
+// again is a retry after an answer: the waits that grew while the coordinator
+// was away are over, and joins have a pace of their own.
+func (m *Machine) again(dst []Action) []Action {
+	m.healthy()
+	return m.retry(dst)
+}
+
 // healthy: the coordinator did what was asked.
 func (m *Machine) healthy() { m.failures, m.refusals, m.retryAt = 0, 0, 0 }
 

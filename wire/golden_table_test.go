@@ -120,8 +120,8 @@ var goldens = []golden{
 		`["discover",{"later":[1,2,{}],"max_frame_bytes":4194304,"max_record_bytes":4128768,"protocol":"1.7","supervisor":"9.0.0"},null]`,
 		Discover{Protocol: "1.7", Supervisor: "9.0.0", MaxFrameBytes: MaxFrame, MaxRecordBytes: MaxRecord}, false, false},
 	{"start_empty", fromSupervisor, "A streamlet without parameters, error settings or outlets.",
-		`["start",{"config":{},"conversation":1,"errors":{},"inlets":{"in":"pass.in"},"instance":1,"outlets":{},"pipeline":"pass","streamlet":"pass"}]`,
-		Start{Conversation: 1, Instance: 1, Pipeline: "pass", Streamlet: "pass", Config: map[string]any{},
+		`["start",{"config":{},"conversation":1,"errors":{},"inlets":{"in":"pass.in"},"instance":0,"outlets":{},"pipeline":"pass","streamlet":"pass"}]`,
+		Start{Conversation: 1, Instance: 0, Pipeline: "pass", Streamlet: "pass", Config: map[string]any{},
 			Errors: map[string]string{}, Inlets: map[string]string{"in": "pass.in"}, Outlets: map[string]string{}}, true, false},
 
 	{"spec_minimal", fromProcess, "The least a process may answer: no sdk, no capabilities (no ping, 32 batches, no error settings).",

@@ -92,6 +92,36 @@ func checkTraceLine(t *testing.T, side, name, value, shown string) {
 	parseGolden(t, from, b[4:])
 }
 
+// TestProtocolPageStartsInstanceZero: instances count from 0 and there is one
+// process, so a trace with another number teaches something else.
+func TestProtocolPageStartsInstanceZero(t *testing.T) {
+	starts := 0
+	for _, m := range regexp.MustCompile(`(?m)^S> .*\["start",\{.*"instance":(\d+)`).FindAllStringSubmatch(page(t), -1) {
+		starts++
+		if m[1] != "0" {
+			t.Errorf("a start on the page has instance %s: %s", m[1], m[0])
+		}
+	}
+	if starts < 4 {
+		t.Errorf("only %d starts on the page: does the test still read the traces?", starts)
+	}
+}
+
+// TestProtocolPageSections: every section that the page speaks of is there.
+func TestProtocolPageSections(t *testing.T) {
+	text := page(t)
+	for _, m := range regexp.MustCompile(`[Ss]ection (\d+)`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(text, "\n## "+m[1]+". ") {
+			t.Errorf("the page speaks of %s, which it does not have", m[0])
+		}
+	}
+	for i, m := range regexp.MustCompile(`\[([^]]+)\]\(#(\d+)-`).FindAllStringSubmatch(text, -1) {
+		if heading := fmt.Sprintf("\n## %s. %s\n", m[2], m[1]); m[2] != fmt.Sprint(i+1) || !strings.Contains(text, heading) {
+			t.Errorf("the table of contents has %s at place %d; the page has no heading %q there", m[1], i+1, heading)
+		}
+	}
+}
+
 // TestProtocolPageViolations: the page's table is the code's, row by row.
 func TestProtocolPageViolations(t *testing.T) {
 	_, section, _ := strings.Cut(page(t), "## 9. Violations\n")

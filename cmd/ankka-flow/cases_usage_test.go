@@ -173,7 +173,7 @@ func TestHelpIsTrue(t *testing.T) {
 			t.Errorf("%s --help: exit code %d, stderr %q", m[1], code, stderr)
 		}
 	}
-	for _, page := range []string{"README.md", "CONTRIBUTING.md", "sdk/python/README.md"} {
+	for _, page := range []string{"README.md", "CONTRIBUTING.md", "sdk/python/README.md", "wire/PROTOCOL.md"} {
 		text, err := os.ReadFile(filepath.Join(repository, page))
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func (t *tracer) frame(toProcess bool, body []byte) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.line = append(wire.TraceLine(t.line[:0], time.Now().UnixMilli(), direction, body), '\n')
+	t.line = wire.TraceLine(t.line[:0], time.Now().UnixMilli(), direction, body)
 	_, _ = t.out.Write(t.line) // a full disk must not stop the records
 	_ = t.out.Flush()
 }

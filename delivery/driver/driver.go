@@ -191,6 +191,7 @@ type consumed struct {
 	planned PlannedInlet
 	// committing is the sequence of the commit on the way, 0: none.
 	committing uint64
+	trouble    commitTrouble
 }
 
 // sink makes the sink of an inlet or, with nil, of the producer; it is called
@@ -223,6 +224,9 @@ func (d *Driver) onBroker(a arrival) {
 		d.shelf.drop(ev.ID)
 	case delivery.Committed:
 		d.noticeCommit(ev)
+		if a.from != nil {
+			d.noticeRefusals(a.from, ev)
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func TestRefusedConfiguration(t *testing.T) {
 	p.says("ERR refused", "--topic", `"inn"`, "in, review, valid")
 	p.says("ERR refused", `"reveiw-threshold"`, `did you mean "review-threshold"?`)
 	p.says("ERR refused", "--input", `"valid"`, "it has in")
-	p.says(" | ", "refuses this process", `"inn"`)
+	p.says(" | ", "refuses this process for 3 problems, named above") // each is told once
 	p.says("pid")
 
 	p = b.runCase(nil, []string{"--param", "review-threshold=many"}, streamlet)

@@ -16,10 +16,12 @@ from ankka_flow import Batch, Context, Emit, JsonInlet, JsonOutlet, Record, Stre
 from ankka_flow._collector import Collector
 from ankka_flow._frames import ack, decode
 from ankka_flow._handler import At, emits
+from ankka_flow._tally import Tally
 from ankka_flow.records import records_of
 
 RECORDS = 1000
 ROUNDS = 60
+TALLY = Tally("bench")
 
 
 class Base(Streamlet):
@@ -70,8 +72,11 @@ def one(streamlet: Streamlet, frame: bytes) -> bytes:
     records = records_of(decode(frame)[4])
     collector = Collector(1, ["valid", "review"], records)
     ctx = Context("in", "topic", 0, 1, Counts())
+    made = TALLY.begin()
     collector.consume(emits(streamlet, Batch("in", 0, records), ctx, At()))
-    return b"".join([*collector.frames(), ack(1)])
+    frames = collector.frames()
+    TALLY.end(made, collector.taken)
+    return b"".join([*frames, ack(1)])
 
 
 def microseconds(call: Callable[[], object]) -> float:

@@ -92,6 +92,20 @@ def test_async_and_record_handlers() -> None:
         assert h.failures == [] and [r.value for r in h.outlet("out").records] == [b"v", None]
 
 
+def test_an_emit_that_is_not_returned_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    class Forgets(Router):
+        def process_record(self, record: Record, ctx: Context) -> Any:
+            self.out.emit(record)
+
+    h = Harness(Forgets())
+    for _ in range(2):
+        h.inlet("in").put(value=b"v")
+        h.run()
+    assert h.failures == [] and len(h.skipped) == 2
+    told = capfd.readouterr().err
+    assert told.count("Forgets.process_record: an emit of outlet 'out' was made and not returned") == 1
+
+
 def test_the_example() -> None:
     cart_router = runpy.run_path(str(EXAMPLES / "cart_router.py"))["CartRouter"]
     h = Harness(cart_router())

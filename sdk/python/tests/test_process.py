@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -124,6 +126,56 @@ print("after serve")
     assert process.stderr().split("\n")[:5] == [
         "before the import", "at import", "in the handler", "after serve", "at exit",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("head", "loses", "gives"),
+    [
+        ("def process_record(self, r, ctx)", "self.other.emit(r)", "return self.out.emit(r)"),
+        ("def process_record(self, r, ctx)", "self.other.emit(value=b'x')", "yield self.out.emit(r)"),
+        ("async def process_record(self, r, ctx)", "self.other.tombstone(b'x')", "return self.out.emit(r)"),
+        ("def process(self, b)", "self.other.emit(b.records[0])", "return map(self.out.emit, b)"),
+        ("async def process(self, b)", "self.other.emit(b.records[0])", "yield self.out.emit(b.records[0])"),
+    ],
+)
+def test_an_emit_that_is_not_returned_is_told_once(spawn: Spawn, head: str, loses: str, gives: str) -> None:
+    process = spawn(HEAD + f"class S(Base):\n    {head}:\n        {loses}\n        {gives}\nserve(S())\n")
+    process.start()
+    for batch_id in (1, 2):
+        process.batch(batch_id, [row(batch_id, b"v")])
+        assert [m[0] for m in process.until(answered)] == ["forward", "ack"]  # a warning, not a failure
+    process.end_input()
+    assert process.wait() == 0
+    name = head.partition("(")[0].split()[-1]
+    assert process.stderr() == (
+        f"ankka-flow: S.{name}: an emit of outlet 'other' was made and not returned: return it or yield it; "
+        "emit() only makes it. Without that nothing is written; this is said only once.\n"
+    )
+
+
+def test_an_emit_that_is_not_returned_is_not_told_of_other_batches(spawn: Spawn) -> None:
+    # Each of two tasks in one thread makes its emit before the other one gives its own.
+    process = spawn(
+        HEAD
+        + """
+waiting = []
+class S(Base):
+    async def process_record(self, r, ctx):
+        made = self.out.emit(r)
+        waiting.append(r)
+        while len(waiting) < 2:
+            await asyncio.sleep(0)
+        return made
+serve(S())
+"""
+    )
+    process.start()
+    process.batch(1, [row(1, b"v")], partition=0)
+    process.batch(2, [row(1, b"v")], partition=1)
+    assert len(process.until(answered) + process.until(answered)) == 4
+    process.end_input()
+    assert process.wait() == 0
+    assert process.stderr() == ""
 
 
 def test_case4_c_libraries_and_grandchildren_write_to_the_log(spawn: Spawn) -> None:
@@ -534,10 +586,22 @@ def test_refused(spawn: Spawn) -> None:
     process.discover()
     process.send(["refuse", ["the first problem", "the second problem"]])
     assert process.wait() == 1
-    assert "the first problem" in process.stderr() and "the second problem" in process.stderr()
+    # The supervisor's log, which this stderr is part of, has just named both.
+    assert process.stderr() == "ankka-flow refuses this process for 2 problems, named above\n"
 
 
-def test_the_end_of_input_while_a_batch_runs(spawn: Spawn) -> None:
+BATCH_RUNS = "while 1 batch is running"
+
+
+@pytest.mark.parametrize(
+    ("stop", "says"),
+    [
+        (None, f"the supervisor is gone {BATCH_RUNS}"),
+        ("finish", f"the time for the stop is over {BATCH_RUNS}; what was not answered comes again"),
+        ("abandon", f"the supervisor ends this process {BATCH_RUNS} whose answer no longer counts"),
+    ],
+)
+def test_the_end_of_input_while_a_batch_runs(spawn: Spawn, stop: str | None, says: str) -> None:
     process = spawn(
         HEAD + "class S(Base):\n    def process(self, b):\n        open('busy', 'w').close()\n"
         "        threading.Event().wait()\nserve(S())\n"
@@ -545,8 +609,11 @@ def test_the_end_of_input_while_a_batch_runs(spawn: Spawn) -> None:
     process.start()
     process.batch(1, [row(0, b"")])
     process.wait_for_file("busy")
+    if stop is not None:
+        process.send(["stop", {"mode": stop, "reason": ""}])
     process.end_input()
     assert process.wait() == 1
+    assert process.stderr() == f"ankka-flow: {says}\n"
 
 
 @pytest.mark.parametrize(
@@ -607,7 +674,8 @@ def test_run_by_hand(spawn: Spawn) -> None:
     process = spawn(HEAD + IDENTITY, launched=False)
     assert process.wait() == 2
     assert process.stderr().startswith("s is a streamlet; nothing sends it records.\n")
-    assert f"ankka-flow run -- python {process.script}" in process.stderr()
+    # The interpreter that runs it: there may be no other.
+    assert f"ankka-flow run -- {Path(sys.executable).name} {process.script}" in process.stderr()
 
 
 def test_server_without_blocking(spawn: Spawn) -> None:

@@ -39,6 +39,8 @@ class Collector:
         self._places: dict[int, int] | None = None
         self._size = 0
         self._flush = flush
+        self.taken: dict[str, int] = {}
+        """How many emits of each outlet are in frames."""
 
     def consume(self, emits: Iterable[Emit]) -> None:
         """Take every emit. Raises what the iterable raises, and for an emit that cannot be sent."""
@@ -84,6 +86,7 @@ class Collector:
             else:
                 self._emit(outlet, items, frames)
             self._items[outlet] = []
+            self.taken[outlet] = self.taken.get(outlet, 0) + len(items)
         self._size = 0
         return frames
 

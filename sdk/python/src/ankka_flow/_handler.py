@@ -29,6 +29,11 @@ class At:
         self.record: Record | None = None
 
 
+def handler_of(streamlet: Streamlet) -> str:
+    """The handler's name for people, as ``Router.process_record``."""
+    return f"{type(streamlet).__qualname__}.{handler_name(type(streamlet))}"
+
+
 def is_async(streamlet: Streamlet) -> bool:
     """Whether the handler is ``async def``, with or without ``yield``. Other kinds run in a thread."""
     handler = getattr(streamlet, handler_name(type(streamlet)))

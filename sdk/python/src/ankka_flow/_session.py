@@ -98,6 +98,8 @@ class Session:
         self._topics: Mapping[str, str] = {}
         self._last_id = -1
         self.state = State.NEW
+        self.stop: str | None = None
+        """The mode of the last stop, until the next discover: why the input may end while batches run."""
 
     @property
     def running(self) -> int:
@@ -143,6 +145,7 @@ class Session:
 
     def _discover(self, _arguments: list[Any]) -> list[Action]:
         self._require("discover", State.NEW, State.STOPPED)
+        self.stop = None
         self.state = State.READY
         return [Send([_frames.spec(self._descriptor, self._max_in_flight)])]
 
@@ -212,6 +215,7 @@ class Session:
         if self.state is State.STOPPED:
             return []  # an abandon that crossed our stopped
         self._require("stop", State.RUNNING, State.FINISHING)
+        self.stop = mode
         if mode == "finish":
             self.state = State.FINISHING
             return self._maybe_stopped()

@@ -8,12 +8,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from . import _codec
+from . import _codec, _tally
 from ._frames import MAX_RECORD
 from .errors import RecordTooLargeError
 from .records import Emit, RawHeaders, Record, Row, emit_row, encode_headers, null_or_bytes
 
 _new = object.__new__
+_names = _tally.of_this_batch.get
 _set_outlet, _set_what = (Emit.__dict__[slot].__set__ for slot in ("outlet", "_what"))
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 # A record whose value is below this is not measured when it is emitted, but only should its frame get too long.
@@ -82,6 +83,7 @@ class JsonOutlet(Port):
                 made = _new(Emit)  # as Emit(self.name, record) does, without the call of its __init__
                 _set_outlet(made, self.name)
                 _set_what(made, record)
+                _names().append(self.name)
                 return made
             if value is None:
                 value = record.value
@@ -123,6 +125,7 @@ class JsonOutlet(Port):
         row = make_row(key, value, raw, timestamp_ms)
         if value is not None and len(value) > _WORTH_MEASURING:
             check_size(self.name, row)
+        _names().append(self.name)
         return emit_row(self.name, row, source)
 
 

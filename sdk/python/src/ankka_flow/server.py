@@ -21,9 +21,10 @@ from typing import Any, NoReturn
 from . import _stdio, descriptor
 from ._collector import Collector
 from ._frames import FrameReader
-from ._handler import At, Revoked, async_emits, emits, failure, is_async, known_offset
+from ._handler import At, Revoked, async_emits, emits, failure, handler_of, is_async, known_offset
 from ._outbox import Outbox
 from ._session import Action, Begin, Configure, Refused, Run, Send, Session
+from ._tally import Tally
 from ._workers import EventLoop, Workers
 from .errors import ProtocolError
 from .records import Batch, records_of
@@ -41,6 +42,7 @@ class Server:
         self.port = port
         self._streamlet = streamlet
         self._wire = wire
+        self._tally = Tally(handler_of(streamlet))
         self._outlets = [outlet.name for outlet in streamlet.outlets()]
         self._lock = threading.Lock()  # around every call of the session and the queueing of what it says
         self._idle = threading.Condition(self._lock)
@@ -118,8 +120,11 @@ class Server:
             self._workers.submit(lambda: self._run(run))
 
     def _refused(self, problems: list[str]) -> None:
-        for problem in problems:
-            print(f"ankka-flow refuses this process: {problem}", file=sys.stderr)
+        # Their number and not their texts: stderr is ankka-flow's log, which has just named each of them as an error
+        # of its own. There they are told of every process, one without an SDK included, and counted by log readers;
+        # a second copy would make two problems look like four.
+        count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+        print(f"ankka-flow refuses this process for {count}, named above", file=sys.stderr)
         self._end(1, _LINGER_REFUSED)
 
     # The workers' side.
@@ -136,13 +141,14 @@ class Server:
 
     def _run(self, run: Run) -> None:
         with self._guard():
-            records, ctx, at = records_of(run.rows), _context(run), At()
+            records, ctx, at, made = records_of(run.rows), _context(run), At(), self._tally.begin()
             frames: list[bytes] = []
             failed = None
             try:
                 collector = Collector(run.id, self._outlets, records, lambda early: self._flush(run, early))
                 collector.consume(emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at))
                 frames = collector.frames()
+                self._tally.end(made, collector.taken)
             except BaseException as error:  # SystemExit and KeyboardInterrupt too: never an ack
                 failed = failure(error, known_offset(records, at))
             self._answer(run, frames, failed)
@@ -152,7 +158,7 @@ class Server:
         # One coroutine, the task's outermost: a GeneratorExit from a future that the handler awaits is not thrown
         # into the coroutines below but closes them, and is raised here alone.
         with self._guard():
-            records, ctx, at = records_of(run.rows), _context(run), At()
+            records, ctx, at, made = records_of(run.rows), _context(run), At(), self._tally.begin()
             frames: list[bytes] = []
             failed = None
             try:
@@ -162,6 +168,7 @@ class Server:
                     if collector.full():
                         await self._flush_async(run, collector.frames())
                 frames = collector.frames()
+                self._tally.end(made, collector.taken)
             except BaseException as error:  # asyncio would end the loop for SystemExit and KeyboardInterrupt
                 failed = failure(error, known_offset(records, at))
             self._answer(run, frames, failed)
@@ -200,8 +207,14 @@ class Server:
             return
         with self._lock:
             running = self._session.running
+            stop = self._session.stop
         if running:
-            self._die(f"the supervisor is gone while {running} batches are running")
+            batches = "1 batch is" if running == 1 else f"{running} batches are"
+            if stop == "finish":
+                self._die(f"the time for the stop is over while {batches} running; what was not answered comes again")
+            if stop == "abandon":
+                self._die(f"the supervisor ends this process while {batches} running whose answer no longer counts")
+            self._die(f"the supervisor is gone while {batches} running")
         self._end(0, _LINGER)
 
     def _end(self, code: int, linger: float) -> None:
@@ -276,6 +289,6 @@ def _by_hand(name: str) -> str:
     program = f"-m {main.name.removesuffix('.__main__')}" if main is not None else sys.argv[0] or "streamlet.py"
     return (
         f"{name} is a streamlet; nothing sends it records.\n"
-        f"  run:   ankka-flow run -- python {program}\n"
+        f"  run:   ankka-flow run -- {os.path.basename(sys.executable) or 'python3'} {program}\n"
         f"  test:  ankka_flow.testkit.Harness runs it in a test, without a broker"
     )

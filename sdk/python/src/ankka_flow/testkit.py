@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ._collector import Collector
-from ._handler import At, async_emits, emits, is_async
+from ._handler import At, async_emits, emits, handler_of, is_async
+from ._tally import Tally
 from .records import Batch, Emit, Headers, Record
 from .streamlet import Context, Streamlet
 
@@ -70,6 +71,7 @@ class Harness:
     def __init__(self, streamlet: Streamlet, config: Mapping[str, object] | None = None) -> None:
         self.streamlet = streamlet
         streamlet.configure(dict(config or {}))
+        self._tally = Tally(handler_of(streamlet))
         self._inlets = {port.name: InletQueue(port.name) for port in streamlet.inlets()}
         self._outlets = {port.name: OutletRecords(port.name) for port in streamlet.outlets()}
         self._ends: dict[tuple[str, int], int] = {}
@@ -114,6 +116,7 @@ class Harness:
         # The frames are thrown away; making them applies the checks of a real run.
         collector = Collector(0, self._outlets, records, lambda _frames: None)
         emitted: list[Emit] = []
+        made = self._tally.begin()
 
         def noted(source: Iterator[Emit]) -> Iterator[Emit]:
             for emit in source:
@@ -126,6 +129,7 @@ class Harness:
             else:
                 collector.consume(noted(emits(self.streamlet, batch, ctx, At())))
             collector.frames()
+            self._tally.end(made, collector.taken)
         except (Exception, SystemExit) as error:  # a KeyboardInterrupt is the tester's
             self.failures.append(Failure(batch, error))
             return

@@ -109,13 +109,12 @@ func appendText(dst, b []byte) []byte {
 // Parse reads a line. Timestamp is record.Now where the line gives none. The
 // errors are for the author of the line and say what is wrong in it.
 func Parse(line []byte) (*Line, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(line, &fields); err != nil || fields == nil {
-		return nil, fmt.Errorf("is not a JSON object: %w", explain(err))
+	fields, problems := fieldsOf(line)
+	if fields == nil {
+		return nil, problems[0]
 	}
 	l := &Line{Partition: -1}
 	l.Timestamp = record.Now
-	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !known[name] {
 			problems = append(problems, fmt.Errorf("has the field %q, which a record has not (key, value, headers, timestamp, partition, topic, offset)", name))
@@ -125,9 +124,11 @@ func Parse(line []byte) (*Line, error) {
 	number(fields, "offset", 64, func(n int64) { l.Offset = n }, &problems)
 	number(fields, "timestamp", 64, func(n int64) { l.Timestamp = n }, &problems)
 	if raw, ok := fields["topic"]; ok {
-		if err := json.Unmarshal(raw, &l.Topic); err != nil {
-			problems = append(problems, errors.New("topic: is not text"))
+		topic, err := text(raw)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("topic: %w", err))
 		}
+		l.Topic = string(topic)
 	}
 	l.Key = bytesOf(fields, "key", &problems)
 	l.Value = bytesOf(fields, "value", &problems)
@@ -144,13 +145,6 @@ func Parse(line []byte) (*Line, error) {
 var known = map[string]bool{
 	"topic": true, "partition": true, "offset": true, "timestamp": true, "headers": true,
 	"key": true, "key_base64": true, "value": true, "value_base64": true,
-}
-
-func explain(err error) error {
-	if err == nil {
-		return errors.New("it is null")
-	}
-	return err
 }
 
 func has(fields map[string]json.RawMessage, name string) bool {
@@ -189,7 +183,11 @@ func bytesOf(fields map[string]json.RawMessage, name string, problems *[]error) 
 	case !plain || string(raw) == "null":
 		return nil
 	case raw[0] == '"':
-		return text(raw)
+		b, err := text(raw)
+		if err != nil {
+			*problems = append(*problems, fmt.Errorf("%s: %w", name, err))
+		}
+		return b
 	default:
 		var compact bytes.Buffer
 		_ = json.Compact(&compact, raw) // the line was valid JSON
@@ -198,21 +196,15 @@ func bytesOf(fields map[string]json.RawMessage, name string, problems *[]error) 
 	return nil
 }
 
-// text decodes a JSON string; the line was valid JSON, so it is one.
-func text(raw json.RawMessage) []byte {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	return []byte(s)
-}
-
 func fromBase64(raw json.RawMessage) ([]byte, error) {
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, errors.New("is not text")
-	}
-	b, err := base64.StdEncoding.DecodeString(s)
+	s, err := text(raw)
 	if err != nil {
-		return nil, fmt.Errorf("is not base64: %w", err)
+		return nil, err
+	}
+	b, err := base64.StdEncoding.DecodeString(string(s))
+	var at base64.CorruptInputError
+	if errors.As(err, &at) {
+		return nil, fmt.Errorf("is not base64 from character %d on", int64(at)+1)
 	}
 	return b, nil
 }
@@ -259,7 +251,7 @@ func either(raw json.RawMessage) ([]byte, error) {
 		return nil, nil
 	}
 	if raw[0] == '"' {
-		return text(raw), nil
+		return text(raw)
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || len(object) != 1 || object["base64"] == nil {

@@ -46,6 +46,8 @@ func TestParseTakesWhatAPersonTypes(t *testing.T) {
 		`{"value":[1, 2]}`:                  {Partition: -1, Record: record.Record{Timestamp: record.Now, Value: []byte(`[1,2]`)}},
 		`{"value":1.50}`:                    {Partition: -1, Record: record.Record{Timestamp: record.Now, Value: []byte(`1.50`)}},
 		`{"key":"k","value":null}`:          {Partition: -1, Record: record.Record{Timestamp: record.Now, Key: []byte("k")}},
+		`{"value":"\ud83d\ude00\\ud83d"}`:   {Partition: -1, Record: record.Record{Timestamp: record.Now, Value: []byte("😀\\ud83d")}},
+		" {\"value\": \"\xef\xbf\xbd\"}\r":  {Partition: -1, Record: record.Record{Timestamp: record.Now, Value: []byte("\ufffd")}},
 		`{"value":"","timestamp":5}`:        {Partition: -1, Record: record.Record{Timestamp: 5, Value: []byte{}}},
 	} {
 		got, err := Parse([]byte(line))
@@ -57,23 +59,38 @@ func TestParseTakesWhatAPersonTypes(t *testing.T) {
 
 func TestParseNamesEveryProblem(t *testing.T) {
 	for line, words := range map[string][]string{
-		`hello`:                                {"not a JSON object"},
-		`null`:                                 {"not a JSON object"},
-		`[1]`:                                  {"not a JSON object"},
-		`{}`:                                   {"neither"},
-		`{"vaule":"x","partition":"p"}`:        {`"vaule"`, "partition"},
-		`{"value":"a","value_base64":"YQ=="}`:  {"both value and value_base64"},
-		`{"value_base64":"*"}`:                 {"value_base64", "not base64"},
-		`{"value":"a","headers":[["n"]]}`:      {"headers", "number 1"},
-		`{"value":"a","headers":[[null,"v"]]}`: {"its name is null"},
-		`{"value":"a","headers":[["n",7]]}`:    {"its value is not text"},
-		`{"value":"a","partition":3000000000}`: {"partition", "32 bits"},
-		`{"value":"a","timestamp":1.5}`:        {"timestamp"},
+		`hello`:                                  {"not a JSON object"},
+		`null`:                                   {"not a JSON object", "null"},
+		`{"value":"a"`:                           {"not a JSON object", "ends too early"},
+		`{"value":"a"} x`:                        {"not a JSON object", "at byte 15"},
+		"{\"value\":\"a\xff\"}":                  {"not UTF-8", "byte 12", "value_base64"},
+		`{"value":"\ud83d"}`:                     {"value:", `\ud83d`, "base64"},
+		`{"key":"\uDC00\ud83d","value":"a"}`:     {"key:", `\uDC00`},
+		`{"value":"\ud83d\u0041"}`:               {"value:", `\ud83d`},
+		`{"value":"a","headers":[["\udfff",1]]}`: {"its name", `\udfff`},
+		`{"value":"a","value":"b","key":null,"key":null}`: {`"value" twice`, `"key" twice`},
+		`{"value_base64":7}`:                              {"value_base64", "not text"},
+		`{"topic":7,"value":"a"}`:                         {"topic", "not text"},
+		`[1]`:                                             {"not a JSON object"},
+		`{}`:                                              {"neither"},
+		`{"vaule":"x","partition":"p"}`:                   {`"vaule"`, "partition"},
+		`{"value":"a","value_base64":"YQ=="}`:             {"both value and value_base64"},
+		`{"value_base64":"*"}`:                            {"value_base64", "not base64"},
+		`{"value":"a","headers":[["n"]]}`:                 {"headers", "number 1"},
+		`{"value":"a","headers":[[null,"v"]]}`:            {"its name is null"},
+		`{"value":"a","headers":[["n",7]]}`:               {"its value is not text"},
+		`{"value":"a","partition":3000000000}`:            {"partition", "32 bits"},
+		`{"value":"a","timestamp":1.5}`:                   {"timestamp"},
 	} {
 		_, err := Parse([]byte(line))
 		if err == nil {
 			t.Errorf("%s: accepted", line)
 			continue
+		}
+		for _, word := range []string{"json:", "strconv", "RawMessage"} {
+			if strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %q is not for people", line, err)
+			}
 		}
 		for _, word := range words {
 			if !strings.Contains(err.Error(), word) {

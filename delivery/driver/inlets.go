@@ -98,7 +98,7 @@ func (d *Driver) onPrepared(p preparation) {
 	if p.err != nil {
 		d.say(slog.LevelError, "failed", p.err.Error())
 		d.told = p.err.Error()
-		d.exit = &delivery.Exit{Code: 2, Reason: p.err.Error()}
+		d.exit = &delivery.Exit{Code: 1, Reason: p.err.Error()}
 		return
 	}
 	d.ready = true

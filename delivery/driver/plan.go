@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"ankka-flow/delivery/kafka/names"
 	"ankka-flow/wire"
 )
 
@@ -81,11 +82,57 @@ func NewPlan(declared *Declared, answer *wire.Descriptor) (*Plan, []string) {
 	for _, port := range outlets {
 		p.Outlets = append(p.Outlets, PlannedOutlet{Port: port, Topic: orDefault(declared.Topics[port], p.Pipeline+"."+port)})
 	}
+	problems = append(problems, p.names(declared)...)
 	problems = append(problems, p.sharedGroups()...)
+	problems = append(problems, p.loops()...)
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	return p, nil
+}
+
+// names checks every topic and group by Kafka's rules, before one is made. A
+// pipeline that no topic can begin with is one problem, not one a port.
+func (p *Plan) names(declared *Declared) []string {
+	var problems []string
+	say := func(what string, err error) {
+		if err != nil {
+			problems = append(problems, fmt.Sprintf("%s: %v", what, err))
+		}
+	}
+	pipeline := names.CheckTopic(p.Pipeline)
+	if declared.Pipeline != "" {
+		say("--pipeline, with which names of topics begin", pipeline)
+	} else {
+		say("the pipeline, named after the streamlet", pipeline)
+	}
+	topic := func(port, topic string) {
+		if declared.Topics[port] != "" || pipeline == nil {
+			say("topic of port "+port, names.CheckTopic(topic))
+		}
+	}
+	for _, in := range p.Inlets {
+		topic(in.Port, in.Topic)
+		say("group of inlet "+in.Port, names.CheckGroup(in.Group))
+	}
+	for _, out := range p.Outlets {
+		topic(out.Port, out.Topic)
+	}
+	return problems
+}
+
+// loops finds inlets that would read what the streamlet itself writes, for
+// ever.
+func (p *Plan) loops() []string {
+	var problems []string
+	for _, in := range p.Inlets {
+		for _, out := range p.Outlets {
+			if in.Topic == out.Topic {
+				problems = append(problems, fmt.Sprintf("inlet %s reads topic %s, which outlet %s writes, so the streamlet would be fed by itself for ever; give one another topic (--topic %s=TOPIC)", in.Port, in.Topic, out.Port, out.Port))
+			}
+		}
+	}
+	return problems
 }
 
 // sharedGroups finds two inlets that would read the same topic as one group:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,37 @@ func TestPlanFindsEveryProblemAtOnce(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("not found: %s\nin:\n%s", want, all)
 		}
+	}
+}
+
+// A name that is no topic's is refused before a topic is made of it, each
+// cause once; and a streamlet is not fed by itself.
+func TestPlanRefusesNamesAndLoops(t *testing.T) {
+	answer := describe("app", []string{"in"}, []string{"out", "too"})
+	for name, c := range map[string]struct {
+		declared Declared
+		want     []string
+	}{
+		"a pipeline with a slash": {Declared{Pipeline: "../x"}, []string{`--pipeline`}},
+		"a long pipeline": {Declared{Pipeline: strings.Repeat("p", 246)}, []string{
+			"topic of port out: .*250 bytes", "topic of port too: .*250 bytes",
+		}},
+		"topics":                     {Declared{Topics: map[string]string{"out": "a b", "in": ".."}}, []string{`topic of port in: "\.\."`, `topic of port out: "a b"`}},
+		"a group":                    {Declared{Groups: map[string]string{"in": "a\nb"}}, []string{`group of inlet in: "a\\nb"`}},
+		"an inlet fed by an outlet":  {Declared{Topics: map[string]string{"in": "same", "too": "same"}}, []string{`inlet in reads topic same, which outlet too writes`}},
+		"two outlets with one topic": {Declared{Topics: map[string]string{"out": "same", "too": "same"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, problems := NewPlan(&c.declared, &answer)
+			if len(problems) != len(c.want) || (plan == nil) != (len(c.want) > 0) {
+				t.Fatalf("%v, %q", plan, problems)
+			}
+			for i, want := range c.want {
+				if !regexp.MustCompile(want).MatchString(problems[i]) {
+					t.Errorf("%q does not match %s", problems[i], want)
+				}
+			}
+		})
 	}
 }
 
@@ -162,7 +194,7 @@ func TestPrepareThatFailsForGoodEndsTheRun(t *testing.T) {
 		w.broker.prepare = func(context.Context, *Plan) error { return errors.New("carts.jsonl: line 3 is no record") }
 		w.run()
 		p := w.answerDiscovery()
-		if r := w.ended(); r.Code != 2 || r.Reason != "carts.jsonl: line 3 is no record" || !r.Said {
+		if r := w.ended(); r.Code != 1 || r.Reason != "carts.jsonl: line 3 is no record" || !r.Said {
 			t.Errorf("%+v", r)
 		}
 		if !p.called("Kill") || len(w.broker.inlets) > 0 {

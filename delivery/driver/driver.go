@@ -34,6 +34,10 @@ type Config struct {
 	// Planned is told of every accepted discovery; nil: nobody. It must not
 	// block.
 	Planned func(*Plan)
+	// Detail is shown what a process tells of a failure beside its message, a
+	// traceback say: bounded, lines apart by newlines, none at the end. nil: it is
+	// logged at the debug level. It must not block.
+	Detail func(lines string)
 	// Observer is told what happens; nil: nobody.
 	Observer Observer
 	// StallAfter is how long a partition may have something and not commit it
@@ -92,7 +96,16 @@ type Driver struct {
 	progress  progress
 	stalls    stalls
 	told      string // the reason of a failure or a stop that was said last
+	toldStop  string // the reason of the stop, once it was said
 	saidReady bool   // Config.ReadyText was said
+	// slowAt is when a discovery that is awaited is slow; 0: that was said.
+	slowAt time.Duration
+	// dropped is the batch that the core dropped last: what is said of a failure
+	// comes behind it.
+	dropped span
+	// details and lastDetail are what showDetail has shown.
+	details    map[delivery.TP]shownDetail
+	lastDetail uint64
 	// exitBy is when everything must be over; zero: no stop was asked for.
 	exitBy time.Time
 }
@@ -130,6 +143,7 @@ func (d *Driver) Run(ctx context.Context) Result {
 	d.began = time.Now()
 	d.producer = d.cfg.Broker.Produce(d.sink(nil))
 	defer d.close()
+	defer d.sayLastProgress()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for d.exit == nil {
@@ -153,10 +167,12 @@ func (d *Driver) Run(ctx context.Context) Result {
 			d.step(delivery.Ticked{})
 			d.sayProgress()
 			d.watchStalls()
+			d.saySlowDiscovery()
 		}
 		d.arm(timer)
 	}
-	return Result{Code: d.exit.Code, Reason: d.exit.Reason, Said: d.exit.Reason == d.told}
+	said := d.exit.Reason == d.told || d.exit.Reason == d.toldStop
+	return Result{Code: d.exit.Code, Reason: d.named(d.exit.Reason), Said: said}
 }
 
 // arm sets the timer to what is due next: the core's wake or the progress line.
@@ -164,6 +180,9 @@ func (d *Driver) arm(timer *time.Timer) {
 	at, ok := d.core.Wake()
 	if line, due := d.progress.due(); due && (!ok || line < at) {
 		at, ok = line, true
+	}
+	if slow := d.slowAt; d.awaiting && slow > 0 && (!ok || slow < at) {
+		at, ok = slow, true
 	}
 	if d.cfg.StallAfter > 0 && (!ok || d.stalls.next < at) {
 		at, ok = d.stalls.next, true
@@ -189,8 +208,10 @@ type consumed struct {
 	Inlet
 	port    string
 	planned PlannedInlet
-	// committing is the sequence of the commit on the way, 0: none.
+	// committing is the sequence of the commit on the way, 0: none; offsets are
+	// what it commits.
 	committing uint64
+	offsets    []delivery.PartitionOffset
 	trouble    commitTrouble
 }
 
@@ -213,6 +234,9 @@ func (d *Driver) onBroker(a arrival) {
 	}
 	if ev, ok := a.ev.(delivery.Committed); ok && a.from != nil && a.from.committing == ev.Sequence {
 		a.from.committing = 0 // before the step, which may commit again
+		if ev.Outcome == delivery.CommitDone {
+			d.foreseeCommit(a.from.port, a.from.offsets)
+		}
 	}
 	d.step(a.ev)
 	switch ev := a.ev.(type) {
@@ -255,6 +279,9 @@ func (d *Driver) hush(actions []delivery.Action) (fails bool) {
 		}
 		fails = fails || n.Kind == delivery.NoteFailed
 		d.told = n.Text
+		if n.Kind == delivery.NoteStopping {
+			d.toldStop = n.Text
+		}
 		n.Kind = delivery.NoteProcess // for who debugs
 		actions[i] = n
 	}
@@ -282,6 +309,7 @@ func (d *Driver) do(action delivery.Action) {
 	case delivery.Hold:
 		d.hold(a)
 	case delivery.Drop:
+		d.noteDropped(a.ID)
 		d.shelf.drop(a.ID)
 	case delivery.Write:
 		d.write(a)
@@ -310,7 +338,7 @@ func (d *Driver) onInlet(action delivery.Action) {
 		d.leave(a.Inlet)
 	case delivery.Commit:
 		if in, ok := d.inlets[a.Inlet]; ok {
-			in.committing = a.Sequence
+			in.committing, in.offsets = a.Sequence, append(in.offsets[:0], a.Offsets...)
 			in.Commit(a)
 		}
 	case delivery.Release:

@@ -212,7 +212,7 @@ func TestR2_RefusedDropsWhatStandsBehind(t *testing.T) {
 		w.add("in", 0, values("a", "b")...)
 		p.say(emitOf(1, "left", "A"), wire.Ack{ID: 1}, emitOf(2, "left", "B"), wire.Ack{ID: 2})
 		w.broker.producer.answer(delivery.Refused{ID: 1, Reason: "not authorized", Accused: []delivery.TP{{Inlet: "in"}}})
-		if !w.said.has("failed in/0: the write of batch 1 was refused: not authorized") {
+		if !w.said.has("failed inlet in: app.in/0@0: the write of batch 1 was refused: not authorized") {
 			t.Errorf("%q", w.said.warn)
 		}
 		if open := w.broker.producer.openIDs(); len(open) != 0 || w.atHand() != 0 {
@@ -612,10 +612,10 @@ func TestExitOnFailureSaysItOnce(t *testing.T) {
 		p.say(wire.Fail{ID: 1, Message: "no total", Detail: "Traceback ..."}, wire.Stopped{})
 		p.exit(supervisor.Exited{})
 		r := w.ended()
-		if r.Code != 1 || r.Reason != "in/0: batch 1 failed: no total" || !r.Said {
+		if r.Code != 1 || r.Reason != "inlet in: app.in/0@0: batch 1 failed: no total" || !r.Said {
 			t.Errorf("ended with %+v", r)
 		}
-		if w.said.count(r.Reason) != 1 {
+		if w.said.count("batch 1 failed: no total") != 1 {
 			t.Errorf("%q", w.said.all)
 		}
 	})

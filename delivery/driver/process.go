@@ -22,7 +22,7 @@ func (d *Driver) toProcess(action delivery.Action) {
 	}
 	switch a := action.(type) {
 	case delivery.Discover:
-		d.awaiting = true
+		d.awaiting, d.slowAt = true, d.now()+SlowDiscovery
 		d.control(wire.Discover{
 			Protocol: wire.Version, Supervisor: d.cfg.Supervisor,
 			MaxFrameBytes: wire.MaxFrame, MaxRecordBytes: wire.MaxRecord,
@@ -74,6 +74,7 @@ func (d *Driver) launch(a delivery.Launch) {
 	}
 	d.proc, d.process, d.procCh = proc, a.Process, proc.Events()
 	d.awaiting, d.described = false, false
+	d.renewDetails()
 	d.say(slog.LevelInfo, "process", fmt.Sprintf("pid %d: %s", proc.Pid(), d.cfg.Command))
 	d.step(delivery.Launched{Process: a.Process, PID: proc.Pid()})
 }
@@ -279,20 +280,6 @@ func (d *Driver) forward(m wire.Forward) {
 	d.emitted = m
 	d.step(delivery.Emitted{Process: d.process, ID: m.ID, Outlet: m.Outlet, Records: records, Bytes: bytes, Forward: true})
 	d.emitted = nil
-}
-
-func (d *Driver) failed(m wire.Fail) {
-	message, offset := m.Message, int64(-1)
-	if m.KindName != "" {
-		message = m.KindName + ": " + message
-	}
-	if m.HasOffset {
-		offset = m.Offset
-	}
-	if m.Detail != "" {
-		d.log.Debug(m.Detail, "event", "failed")
-	}
-	d.step(delivery.Failed{Process: d.process, ID: m.ID, Message: message, Offset: offset})
 }
 
 // discovered judges the answer to discovery.

@@ -1,11 +1,13 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"ankka-flow/delivery"
@@ -36,7 +38,7 @@ func (d *Driver) note(n delivery.Note) {
 		if n.Text == d.told {
 			level = slog.LevelDebug // it stops because of the failure that was just said
 		}
-		d.told = n.Text
+		d.told, d.toldStop = n.Text, n.Text
 	case delivery.NoteReloading:
 		event = "reload"
 	case delivery.NotePartition:
@@ -51,9 +53,9 @@ func (d *Driver) note(n delivery.Note) {
 		text, d.saidReady = d.cfg.ReadyText, true
 	}
 	if n.TP != (delivery.TP{}) {
-		text = fmt.Sprintf("%s/%d: %s", n.TP.Inlet, n.TP.Partition, text)
+		text = fmt.Sprintf("%v: %s", n.TP, text)
 	}
-	d.say(level, event, text)
+	d.say(level, event, d.named(text))
 }
 
 // sayExit says how the process ended. Its last lines were shown as they came.
@@ -68,7 +70,7 @@ func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
 		text += d.exitHint(e, unanswered)
 	}
 	d.say(level, "process", text)
-	if e.HalfFrame != nil {
+	if e.HalfFrame != nil && !strings.Contains(d.told, e.HalfFrame.Error()) { // before exit 0 it was a violation
 		d.say(slog.LevelWarn, "process", e.HalfFrame.Error())
 	}
 	for _, left := range e.Leftover {
@@ -79,6 +81,8 @@ func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
 // exitHint says what an end that nobody asked for means, beyond its code.
 func (d *Driver) exitHint(e supervisor.Exited, unanswered int) string {
 	switch {
+	case slices.ContainsFunc(e.LastLines, lacksSDK):
+		return "; its Python has no ankka_flow: in the folder of ankka-flow's sources, pip install ./sdk/python or set PYTHONPATH=sdk/python/src"
 	case d.awaiting && e.Code == 0:
 		return "; it ended without an answer to discovery: does it call serve()?"
 	case unanswered == 1:
@@ -89,6 +93,31 @@ func (d *Driver) exitHint(e supervisor.Exited, unanswered int) string {
 		return "; it was not asked to end: a streamlet serves until its stdin ends"
 	}
 	return ""
+}
+
+// SlowDiscovery is when a process that has not answered discovery yet is spoken
+// of. Long imports are usual, so it is no warning; but the cause of a program
+// that never answers is as a rule one of those that NoAnswerYet names.
+const SlowDiscovery = 5 * time.Second
+
+// NoAnswerYet is said after SlowDiscovery (case 19); timeout is how long the
+// process has in all.
+func NoAnswerYet(timeout time.Duration) string {
+	return fmt.Sprintf("no answer to discovery yet; does it still import, does it call serve(), or does it not flush its stdout? It has %v in all (FLOW_DISCOVERY_TIMEOUT)", timeout)
+}
+
+// saySlowDiscovery says once for each discovery that it takes long, when it does.
+func (d *Driver) saySlowDiscovery() {
+	if !d.awaiting || d.slowAt == 0 || d.now() < d.slowAt {
+		return
+	}
+	d.slowAt = 0
+	d.say(slog.LevelInfo, "process", NoAnswerYet(cmp.Or(d.cfg.Core.DiscoveryTimeout, time.Minute)))
+}
+
+// lacksSDK recognises the last words of a Python that cannot import our SDK.
+func lacksSDK(line string) bool {
+	return strings.Contains(line, "ModuleNotFoundError: No module named 'ankka_flow'")
 }
 
 // processLog passes a structured log record of the process on.
@@ -162,53 +191,4 @@ func (s *Snapshot) behind() int64 {
 		}
 	}
 	return n
-}
-
-// progress is when the line "committed" is due: soon after everything is
-// committed, and while more is behind each progressEvery.
-type progress struct {
-	// in is the number of records that the last line named, last when.
-	in   uint64
-	last time.Duration
-	next time.Duration
-	open bool // something was committed since
-}
-
-const (
-	progressEvery = 10 * time.Second
-	// progressSettle keeps a stream that is never far behind from a line a
-	// batch; it is also how often a stream that is behind is looked at.
-	progressSettle = 250 * time.Millisecond
-)
-
-func (p *progress) due() (at time.Duration, ok bool) { return p.next, p.open }
-
-// noticeCommit arms the progress line.
-func (d *Driver) noticeCommit(ev delivery.Committed) {
-	if ev.Outcome != delivery.CommitDone || d.progress.open {
-		return
-	}
-	d.progress.open = true
-	d.progress.next = d.now() + progressSettle
-}
-
-// sayProgress says how far the commits are, when that is due.
-func (d *Driver) sayProgress() {
-	p := &d.progress
-	now := d.now()
-	if !p.open || now < p.next {
-		return
-	}
-	s := d.snapshot()
-	behind := s.behind()
-	if behind > 0 && now-p.last < progressEvery {
-		p.next = now + progressSettle
-		return
-	}
-	p.open = false
-	if s.In == p.in {
-		return // only positions moved
-	}
-	p.in, p.last = s.In, now
-	d.say(slog.LevelInfo, "committed", fmt.Sprintf("%d in, %d out, %d behind", s.In, s.Out, behind))
 }

@@ -53,7 +53,7 @@ func TestCase12_ViolationsReadAsThePageHasThem(t *testing.T) {
 				text := "failed protocol violation: " + test.want.Error()
 				failures := 0
 				if test.accused {
-					text += " (in/1)"
+					text += " (inlet in: app.in/1, offsets 0 to 1)"
 					failures = 1
 				}
 				if w.said.count(text) != 1 {
@@ -86,7 +86,7 @@ func TestCase14_EmitsOverTheLimitReadAsThePageHasThemAndTheProcessLives(t *testi
 				p := w.running(1)
 				w.add("in", 0, record.Record{Value: make([]byte, 1<<20)})
 				p.batch()
-				text := "failed in/0: " + wire.HeldTooMuch(name, 1).Error()
+				text := "failed inlet in: app.in/0@0: " + wire.HeldTooMuch(name, 1).Error()
 				for range 22 {
 					p.say(m)
 				}
@@ -110,7 +110,7 @@ func TestExplainNamesAnotherLimitPlainly(t *testing.T) {
 		p := w.running(1, func(c *Config) { c.Core.HoldBatch = 1000 })
 		w.add("in", 0, values("a")...)
 		p.say(emitOf(p.batch().ID, "left", strings.Repeat("x", 2000)))
-		if !w.said.has("failed in/0: the emits of batch 1 are over 1000 bytes") {
+		if !w.said.has("failed inlet in: app.in/0@0: the emits of batch 1 are over 1000 bytes") {
 			t.Errorf("%q", w.said.warn)
 		}
 		w.kill()

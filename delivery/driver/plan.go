@@ -14,17 +14,37 @@ import (
 type Declared struct {
 	// Pipeline is named after the streamlet where it is empty.
 	Pipeline string
+	// Streamlet is its name in the pipeline, in groups and client ids; empty: the
+	// one that it declares.
+	Streamlet string
 	// Topics has port to topic; the default is <pipeline>.<port>.
 	Topics map[string]string
 	// Groups has inlet to consumer group; the default is
 	// <pipeline>.<streamlet>.<inlet>.
 	Groups map[string]string
+	// ClientIDs has port to client id; the default is
+	// <pipeline>.<streamlet>.<port>.
+	ClientIDs map[string]string
+	// Ports are the ports that the configuration names, each to be one of the
+	// streamlet's.
+	Ports map[string]NamedPort
+	// Errors are the settings of error handling for the process; it must be able
+	// to apply them.
+	Errors map[string]string
 	// Params has the streamlet's parameters as text.
 	Params map[string]string
 	// Inputs has inlet to the file that fills its topic when that is empty.
 	Inputs map[string]string
 	// Deployed is the descriptor that the process must match; nil: any.
 	Deployed *wire.Descriptor
+}
+
+// NamedPort is a port that the configuration names.
+type NamedPort struct {
+	// Kind is "inlet", "outlet", or empty where it may be either.
+	Kind string
+	// Where is where it is named, as "--topic" or "flow.yaml:3".
+	Where string
 }
 
 // Plan is what a discovery and the configuration come to: every name resolved.
@@ -35,6 +55,8 @@ type Plan struct {
 	Outlets []PlannedOutlet
 	// Config is every parameter in the types of the protocol.
 	Config map[string]any
+	// Errors are the settings of error handling, as configured.
+	Errors map[string]string
 }
 
 // PlannedInlet is one inlet with its topic and group.
@@ -44,8 +66,8 @@ type PlannedInlet struct {
 	Input string
 }
 
-// PlannedOutlet is one outlet with its topic.
-type PlannedOutlet struct{ Port, Topic string }
+// PlannedOutlet is one outlet with its topic. ClientID is that of its figures.
+type PlannedOutlet struct{ Port, Topic, ClientID string }
 
 // NewPlan resolves a process's answer to discovery. It returns every problem
 // that there is, a sentence each; with any, the plan is nil and the process is
@@ -59,28 +81,33 @@ func NewPlan(declared *Declared, answer *wire.Descriptor) (*Plan, []string) {
 		problems = append(problems, wire.Differences(declared.Deployed, answer)...)
 	}
 	s := &answer.Streamlet
-	p := &Plan{Pipeline: declared.Pipeline, Streamlet: s.Name}
+	p := &Plan{Pipeline: declared.Pipeline, Streamlet: orDefault(declared.Streamlet, s.Name), Errors: declared.Errors}
 	if p.Pipeline == "" {
-		p.Pipeline = s.Name
+		p.Pipeline = p.Streamlet
 	}
 	config, configProblems := wire.ResolveConfig(s.Parameters, declared.Params)
 	p.Config, problems = config, append(problems, configProblems...)
 
 	inlets, outlets := wire.PortNames(s.Inlets), wire.PortNames(s.Outlets)
-	problems = append(problems, unknownPorts("--topic", declared.Topics, append(slices.Clone(inlets), outlets...))...)
-	problems = append(problems, unknownPorts("--input", declared.Inputs, inlets)...)
-	problems = append(problems, unknownPorts("group of inlet", declared.Groups, inlets)...)
+	problems = append(problems, wrongPorts(declared.Ports, inlets, outlets)...)
+	problems = append(problems, unknownPorts("--topic", unnamed(declared.Topics, declared.Ports), append(slices.Clone(inlets), outlets...))...)
+	problems = append(problems, unknownPorts("--input", unnamed(declared.Inputs, declared.Ports), inlets)...)
+	problems = append(problems, unknownPorts("group of inlet", unnamed(declared.Groups, declared.Ports), inlets)...)
 	for _, port := range inlets {
 		p.Inlets = append(p.Inlets, PlannedInlet{
 			Port:     port,
 			Topic:    orDefault(declared.Topics[port], p.Pipeline+"."+port),
 			Group:    orDefault(declared.Groups[port], p.Pipeline+"."+p.Streamlet+"."+port),
-			ClientID: p.Pipeline + "." + p.Streamlet + "." + port,
+			ClientID: orDefault(declared.ClientIDs[port], p.Pipeline+"."+p.Streamlet+"."+port),
 			Input:    declared.Inputs[port],
 		})
 	}
 	for _, port := range outlets {
-		p.Outlets = append(p.Outlets, PlannedOutlet{Port: port, Topic: orDefault(declared.Topics[port], p.Pipeline+"."+port)})
+		p.Outlets = append(p.Outlets, PlannedOutlet{
+			Port:     port,
+			Topic:    orDefault(declared.Topics[port], p.Pipeline+"."+port),
+			ClientID: orDefault(declared.ClientIDs[port], p.Pipeline+"."+p.Streamlet+"."+port),
+		})
 	}
 	problems = append(problems, p.names(declared)...)
 	problems = append(problems, p.sharedGroups()...)
@@ -175,6 +202,35 @@ func (p *Plan) Inlet(port string) (PlannedInlet, bool) {
 		}
 	}
 	return PlannedInlet{}, false
+}
+
+// wrongPorts finds ports that are named and that the streamlet does not have, or
+// that are of the other kind.
+func wrongPorts(named map[string]NamedPort, inlets, outlets []string) []string {
+	var problems []string
+	for _, port := range slices.Sorted(maps.Keys(named)) {
+		n := named[port]
+		in, out := slices.Contains(inlets, port), slices.Contains(outlets, port)
+		switch {
+		case n.Kind == "inlet" && !in && out, n.Kind == "outlet" && !out && in:
+			other := map[string]string{"inlet": "outlet", "outlet": "inlet"}[n.Kind]
+			problems = append(problems, fmt.Sprintf("%s names %q as an %s, but it is an %s of the streamlet", n.Where, port, n.Kind, other))
+		case n.Kind == "inlet" && !in:
+			problems = append(problems, fmt.Sprintf("%s names %q, which the streamlet does not have; it has %s", n.Where, port, list(inlets)))
+		case n.Kind == "outlet" && !out:
+			problems = append(problems, fmt.Sprintf("%s names %q, which the streamlet does not have; it has %s", n.Where, port, list(outlets)))
+		case !in && !out:
+			problems = append(problems, fmt.Sprintf("%s names %q, which the streamlet does not have; it has %s", n.Where, port, list(append(slices.Clone(inlets), outlets...))))
+		}
+	}
+	return problems
+}
+
+// unnamed leaves those out whose place is known, which wrongPorts looks at.
+func unnamed(given map[string]string, named map[string]NamedPort) map[string]string {
+	rest := maps.Clone(given)
+	maps.DeleteFunc(rest, func(port, _ string) bool { _, ok := named[port]; return ok })
+	return rest
 }
 
 func unknownPorts(what string, named map[string]string, ports []string) []string {

@@ -29,7 +29,7 @@ func TestPlanDefaultsAndWhatIsDeclared(t *testing.T) {
 			{Port: "a", Topic: "carts", Group: "shop.router.a", ClientID: "shop.router.a", Input: "a.jsonl"},
 			{Port: "b", Topic: "shop.b", Group: "team", ClientID: "shop.router.b"},
 		},
-		Outlets: []PlannedOutlet{{Port: "y", Topic: "shop.y"}, {Port: "z", Topic: "valid"}},
+		Outlets: []PlannedOutlet{{Port: "y", Topic: "shop.y", ClientID: "shop.router.y"}, {Port: "z", Topic: "valid", ClientID: "shop.router.z"}},
 		Config:  map[string]any{"wait": int64(5000), "name": "x"},
 	}
 	if !reflect.DeepEqual(got, want) || problems != nil {

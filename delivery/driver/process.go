@@ -85,6 +85,7 @@ func startOf(plan *Plan, conversation uint64) wire.Start {
 	return wire.Start{
 		Conversation: conversation, Pipeline: plan.Pipeline, Streamlet: plan.Streamlet,
 		Config: plan.Config, Inlets: plan.InletTopics(), Outlets: plan.OutletTopics(),
+		Errors: plan.Errors,
 	}
 }
 
@@ -290,6 +291,9 @@ func (d *Driver) discovered(m wire.Spec) {
 	}
 	d.awaiting, d.described = false, true
 	plan, problems := NewPlan(&d.cfg.Declared, &m.Descriptor)
+	if len(d.cfg.Declared.Errors) > 0 && !m.Capabilities.Errors {
+		problems = append(problems, "the configuration sets errors, but this process does not say that it applies them (capability errors); take them out, or use an SDK that does")
+	}
 	if len(problems) == 0 {
 		// What a descriptor declares may be more than one frame holds.
 		if _, err := wire.Append(nil, startOf(plan, wire.MaxInteger)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ankka-flow/delivery/kafka/names"
 	"ankka-flow/wire"
 )
 
@@ -31,26 +32,24 @@ func checkName(text string) string {
 	return ""
 }
 
-// CheckTopicName is Kafka's rule for topic names. The error is for who wrote it.
-func CheckTopicName(name string) error {
-	if problem := checkTopic(name); problem != "" {
-		return fmt.Errorf("%q: %s", name, problem)
-	}
-	return nil
-}
+// checkTopic is Kafka's rule for topics.
+func checkTopic(text string) string { return unquoted(names.CheckTopic(text)) }
 
-// checkTopic says what is wrong with a topic's name, without quoting it.
-func checkTopic(name string) string {
-	if name == "" || name == "." || name == ".." || len(name) > 249 {
-		return "it is not a topic's name (1 to 249 characters, not . or ..)"
+// checkGroup is that for groups.
+func checkGroup(text string) string { return unquoted(names.CheckGroup(text)) }
+
+// unquoted is a problem of a name without the name in front, which may be a secret
+// in the wrong place.
+func unquoted(err error) string {
+	if err == nil {
+		return ""
 	}
-	for _, r := range name {
-		ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
-		if !ok {
-			return fmt.Sprintf("it is not a topic's name: it has %q (letters, digits, . _ and - are allowed)", r)
-		}
+	const verb = " is not a "
+	_, rest, found := strings.Cut(err.Error(), verb)
+	if !found {
+		return "it is not a name"
 	}
-	return ""
+	return "it" + verb + rest
 }
 
 func checkPort(text string) string {

@@ -116,9 +116,6 @@ func (k *Key) has(command string) bool {
 
 var onlyRun = []string{"run"}
 
-// onlyRunOrCheck is for what check reads as run does.
-var onlyRunOrCheck = []string{"run", "check"}
-
 // PrintConfig is the flag that prints the result, which is no setting.
 const PrintConfig = "print-config"
 
@@ -132,15 +129,15 @@ var Keys = []Key{
 	{Name: "embedded", Flag: "embedded", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "use the embedded broker also where it is not chosen by itself"},
 	{Name: "broker-data", Flag: "broker-data", Commands: []string{"run", "produce", "consume"}, Kind: Path, Default: ".ankka-flow/broker", Meaning: "directory of the embedded broker's data"},
 
-	{Name: "pipeline", Flag: "pipeline", Commands: onlyRunOrCheck, Kind: Text, Check: checkName, Meaning: "name of the pipeline (default: the streamlet's)"},
+	{Name: "pipeline", Flag: "pipeline", Commands: onlyRun, Kind: Text, Check: checkName, Meaning: "name of the pipeline (default: the streamlet's)"},
 	{Name: "streamlet", Env: "FLOW_STREAMLET", Kind: Text, Check: checkName, Meaning: "name of the streamlet in the pipeline (default: the one it declares). Processes see the variable too"},
-	{Name: "descriptor", Flag: "descriptor", Commands: onlyRunOrCheck, Kind: Path, Meaning: "deployed descriptor that the process must match"},
-	{Section: "topics", Name: "<port>", Flag: "topic", Commands: onlyRunOrCheck, Kind: Pairs, Form: "PORT=TOPIC", Check: checkTopic, Meaning: "topic of a port, PORT=TOPIC (default: PIPELINE.PORT)"},
-	{Section: "config", Name: "<parameter>", Flag: "param", Commands: onlyRunOrCheck, Kind: Pairs, Form: "KEY=VALUE", Empty: true, Meaning: "parameter of the streamlet, KEY=VALUE"},
+	{Name: "descriptor", Flag: "descriptor", Commands: onlyRun, Kind: Path, Meaning: "deployed descriptor that the process must match"},
+	{Section: "topics", Name: "<port>", Flag: "topic", Commands: onlyRun, Kind: Pairs, Form: "PORT=TOPIC", Check: checkTopic, Meaning: "topic of a port, PORT=TOPIC (default: PIPELINE.PORT)"},
+	{Section: "config", Name: "<parameter>", Flag: "param", Commands: onlyRun, Kind: Pairs, Form: "KEY=VALUE", Empty: true, Meaning: "parameter of the streamlet, KEY=VALUE"},
 	{Section: "errors", Name: "<setting>", Kind: Text, Empty: true, Meaning: "how a streamlet that handles single records treats their errors, by the names of KIP-298, as retry.timeout; handed to the process, which judges them"},
 
 	{Section: "inlets.<inlet>", Name: "topic", Kind: Text, Check: checkTopic, Meaning: "topic that the inlet reads (default: PIPELINE.INLET)"},
-	{Section: "inlets.<inlet>", Name: "group", Kind: Text, Meaning: "consumer group (default: PIPELINE.STREAMLET.INLET)"},
+	{Section: "inlets.<inlet>", Name: "group", Kind: Text, Check: checkGroup, Meaning: "consumer group (default: PIPELINE.STREAMLET.INLET)"},
 	{Section: "inlets.<inlet>", Name: "client-id", Kind: Text, Meaning: "client id of its requests, and of its figures (default: PIPELINE.STREAMLET.INLET)"},
 	{Section: "inlets.<inlet>", Name: "input", Flag: "input", Commands: onlyRun, Kind: Pairs, Form: "INLET=FILE", Meaning: "file of records as JSON lines for an inlet, INLET=FILE, written when its topic is empty"},
 	{Section: "inlets.<inlet>", Name: "bootstrap.servers", Kind: List, Check: checkAddress, Meaning: "brokers of this inlet: one supervisor speaks to one cluster, so all that are given must be equal"},

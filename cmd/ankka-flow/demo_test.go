@@ -68,7 +68,7 @@ func TestDemoIsWhatTheReadmeShows(t *testing.T) {
 	}
 
 	again := startProgram(t, programOptions{dir: dir}, demoArgs(t)...)
-	again.await(`ready +conversation`)
+	again.await(`ready +status http://127.0.0.1:\d+, watching examples`)
 	code, _, stderr := runProgram(t, programOptions{dir: dir, stdin: `{"key":"c9","value":{"total":7}}` + "\n"}, "produce", "cart-router.in")
 	if code != 0 || !strings.Contains(stderr, "1 record written to cart-router.in") {
 		t.Fatalf("produce ended with %d: %s", code, stderr)

@@ -13,4 +13,6 @@
 //     by the command.
 //   - The file watcher of run --watch (watch.go), likewise.
 //   - The end watcher of run --until-end (untilend.go), likewise.
+//   - The keeper of the probes (observing.go), ended and awaited by
+//     observing.close, as are the server's.
 package main

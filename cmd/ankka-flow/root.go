@@ -109,7 +109,7 @@ FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a l
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(a), newBroker(a), newProduce(a), newConsume(a), newDescriptor(a), newVersion(a))
+	root.AddCommand(newRun(a), newBroker(a), newProduce(a), newConsume(a), newDescriptor(a), newProbe(a), newVersion(a))
 	// Arguments are checked by hand in each command, so that a wrong one gets
 	// exit code 2 and a sentence.
 	root.Args = cobra.ArbitraryArgs

@@ -30,6 +30,7 @@ type runFlags struct {
 	embedded      bool
 	untilEnd      bool
 	exitOnFailure bool
+	metricsPort   int
 }
 
 func newRun(a *app) *cobra.Command {
@@ -57,6 +58,7 @@ stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-f
 	flags.StringArrayVar(&f.watchPaths, "watch-path", nil, "file or folder to watch (default: the folders of the files that the command names); may be given several times")
 	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when everything that the inlets held at the start is committed")
 	flags.BoolVar(&f.exitOnFailure, "exit-on-failure", false, "end at the first failure instead of starting again")
+	flags.IntVar(&f.metricsPort, "metrics-port", defaultMetricsPort, "port of the metrics, the probes and the status page, 0: none; outside containers the next free one is taken")
 	flags.StringVar(&f.trace, "trace", "", "file that gets every frame as a JSON line, with sizes in place of values")
 	return cmd
 }
@@ -83,6 +85,11 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	defer broker.close()
+	seen, err := openObserving(f.metricsPort, a.log)
+	if err != nil {
+		return err
+	}
+	defer seen.close()
 	tracer, err := openTrace(f.trace)
 	if err != nil {
 		return err
@@ -92,13 +99,11 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	cfg := driver.Config{
 		Core: timing.core(f), Declared: settings.declared, Broker: broker,
 		Command: strings.Join(args, " "), Supervisor: supervisorName(), Logger: a.log,
-		Stops: stops, Reloads: reloads, StallAfter: timing.stall,
+		Stops: stops, Reloads: reloads, StallAfter: timing.stall, Observer: seen.watch,
+		ReadyText: seen.readyText(settings.watch.paths),
 	}
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
-	if f.watch {
-		cfg.ReadyText = "conversation 1 runs, watching " + strings.Join(settings.watch.paths, ", ")
-	}
 	env := supervisor.Environment(os.Environ(), nil)
 	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
 		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, supervisor.Options{
@@ -119,6 +124,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if f.untilEnd {
 		broker.untilEnd(ctx, &watchers, stops)
 	}
+	seen.start(ctx, d, broker, cfg.Command)
 	result := d.Run(ctx)
 	if result.Code == 0 {
 		a.log.Info(orElse(result.Reason, "everything is committed"), "event", "stopped")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +29,8 @@ type runBroker struct {
 	embedded bool
 	// held keeps the name of this supervisor among those of the directory.
 	held *heldName
+	// named is told the directory of that name; nil: nobody.
+	named func(dir string)
 
 	// wantEnds: --until-end was given.
 	wantEnds bool
@@ -113,11 +114,13 @@ func (b *runBroker) close() {
 // Prepare implements driver.Broker.
 func (b *runBroker) Prepare(ctx context.Context, plan *driver.Plan) error {
 	if b.held == nil && container() == "" {
-		held, err := holdName(filepath.Join(".ankka-flow", "run"), plan.Streamlet)
+		held, err := holdName(runDir, plan.Streamlet)
 		if err != nil {
 			b.log.Warn(fmt.Sprintf("%v; a start after kill -9 will wait for the session timeout", err), "event", "state")
 		}
-		b.held = held
+		if b.held = held; held != nil && b.named != nil {
+			b.named(held.dir)
+		}
 	}
 	steps := []func(context.Context, *driver.Plan) error{b.makeTopics, b.fill}
 	if b.wantEnds {

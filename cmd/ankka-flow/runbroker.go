@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,11 +23,11 @@ type runBroker struct {
 	log    *slog.Logger
 	timing *timing
 	inputs map[string]*inputFile
-	// own is the embedded broker that this process started; nil where another
-	// one is used.
-	own *devbroker.Broker
-	// embedded: topics may be made, and sessions are short.
-	embedded bool
+	// embedded is the embedded broker, ours or shared; nil where brokers are
+	// named. On it topics may be made, and sessions are short.
+	embedded *embedded
+	// told has the inlets whose file was written or said not to be.
+	told map[string]bool
 	// held keeps the name of this supervisor among those of the directory.
 	held *heldName
 	// named is told the directory of that name; nil: nobody.
@@ -42,52 +43,55 @@ type runBroker struct {
 
 // openRunBroker finds or starts the broker of a run.
 func (a *app) openRunBroker(ctx context.Context, f *runFlags, s *runSettings, t *timing) (*runBroker, error) {
-	b := &runBroker{log: a.log, timing: t, inputs: s.inputs, wantEnds: f.untilEnd, ends: make(chan struct{})}
-	brokers := a.global.brokers
-	if len(brokers) == 0 || f.embedded {
-		if len(brokers) > 0 {
+	b := &runBroker{log: a.log, timing: t, inputs: s.inputs, wantEnds: f.untilEnd, ends: make(chan struct{}), told: map[string]bool{}}
+	cfg := kafka.Config{Brokers: a.global.brokers}
+	if len(cfg.Brokers) == 0 || f.embedded {
+		if len(cfg.Brokers) > 0 {
 			return nil, misuse("--embedded and --brokers name two brokers; give one")
 		}
-		address, own, err := a.embeddedBroker(ctx, f.brokerData, f.embedded)
+		broker, err := a.embeddedBroker(ctx, f.brokerData, f.embedded)
 		if err != nil {
 			return nil, err
 		}
-		b.own, b.embedded, brokers = own, true, []string{address}
+		b.embedded, cfg = broker, broker.config()
 	}
-	client, err := kafka.NewClient(kafka.Config{Brokers: brokers, ClientID: "ankka-flow", Logger: a.log.With("event", "kafka")})
+	client, err := a.newClient(cfg)
 	if err != nil {
 		b.close()
-		return nil, misuse("--brokers: %w", err)
+		return nil, err
 	}
 	b.client = client
 	return b, nil
 }
 
-// embeddedBroker is the address of the directory's embedded broker, started where
-// none runs yet.
-func (a *app) embeddedBroker(ctx context.Context, dir string, asked bool) (string, *devbroker.Broker, error) {
+// newClient is the client of a command.
+func (a *app) newClient(cfg kafka.Config) (*kafka.Client, error) {
+	cfg.ClientID, cfg.Logger = "ankka-flow", a.log.With("event", "kafka")
+	client, err := kafka.NewClient(cfg)
+	if err != nil {
+		return nil, misuse("--brokers: %w", err)
+	}
+	return client, nil
+}
+
+// embeddedBroker is the directory's embedded broker, started where none runs
+// yet.
+func (a *app) embeddedBroker(ctx context.Context, dir string, asked bool) (*embedded, error) {
 	if !asked {
 		if why := container(); why != "" {
-			return "", nil, misuse("no broker is named, and %s, where an embedded one would lose data: name yours with --brokers (FLOW_BROKERS), or ask for it with --embedded", why)
+			return nil, misuse("no broker is named, and %s, where an embedded one would lose data: name yours with --brokers (FLOW_BROKERS), or ask for it with --embedded", why)
 		}
 	}
-	own, err := devbroker.Open(devbroker.Config{Dir: dir, AnyPort: true})
-	var inUse *devbroker.InUseError
-	if errors.As(err, &inUse) {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		address, ok := devbroker.Find(ctx, dir)
-		if !ok {
-			return "", nil, fmt.Errorf("another embedded broker holds %s but does not say where it is: %w", dir, err)
-		}
-		a.log.Info(fmt.Sprintf("the embedded one of another command, at %s", address), "event", "broker")
-		return address, nil, nil
-	}
+	broker, err := a.openEmbedded(ctx, devbroker.Config{Dir: dir, AnyPort: true})
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	a.log.Info(fmt.Sprintf("embedded at %s, kept in %s, development only", own.Address(), dir), "event", "broker")
-	return own.Address(), own, nil
+	if broker.ours() {
+		a.log.Info(fmt.Sprintf("embedded at %s, kept in %s, development only", broker.at(), dir), "event", "broker")
+	} else {
+		a.log.Info(fmt.Sprintf("the embedded one of another command, at %s", broker.at()), "event", "broker")
+	}
+	return broker, nil
 }
 
 // container says why this looks like a place for a real broker, or "".
@@ -105,8 +109,8 @@ func (b *runBroker) close() {
 	if b.client != nil {
 		b.client.Close()
 	}
-	if b.own != nil {
-		b.own.Close()
+	if b.embedded != nil {
+		b.embedded.close()
 	}
 	b.held.release()
 }
@@ -181,32 +185,58 @@ func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
 	if len(names) == 0 {
 		return nil
 	}
+	slices.Sort(names)
+	names = slices.Compact(names) // ports may share a topic, a request may not name one twice
 	topics, err := b.client.Topics(ctx, names...)
 	if err != nil {
 		return err
 	}
 	var missing []string
-	var wanted []kafka.NewTopic
 	for _, name := range names {
 		if topics[name].Err != nil {
 			missing = append(missing, name)
-			wanted = append(wanted, kafka.NewTopic{Name: name, Partitions: devbroker.DefaultPartitions, Replicas: 1})
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	if !b.embedded {
+	if b.embedded == nil {
 		for _, name := range missing {
 			b.log.Warn(topics[name].Err.Error()+"; it is waited for", "event", "topics")
 		}
 		return nil
 	}
-	if err := b.client.CreateTopics(ctx, wanted); err != nil {
+	return createTopics(ctx, b.client, b.log, missing...)
+}
+
+// createTopics makes topics on an embedded broker and says so. What the broker
+// will refuse again is a *finalError.
+func createTopics(ctx context.Context, client *kafka.Client, log *slog.Logger, names ...string) error {
+	var wanted []kafka.NewTopic
+	for _, name := range names {
+		wanted = append(wanted, kafka.NewTopic{Name: name, Partitions: devbroker.DefaultPartitions, Replicas: 1})
+	}
+	if err := client.CreateTopics(ctx, wanted); err != nil {
+		var refused *kafka.CodeError
+		if errors.As(err, &refused) && refusedForGood[refused.Code] {
+			return &finalError{err}
+		}
 		return err
 	}
-	b.log.Info(fmt.Sprintf("created %s (%d partitions)", strings.Join(missing, ", "), devbroker.DefaultPartitions), "event", "topics")
+	log.Info(fmt.Sprintf("created %s (%d partitions)", strings.Join(names, ", "), devbroker.DefaultPartitions), "event", "topics")
 	return nil
+}
+
+// refusedForGood are the codes by which a broker refuses to make a topic as it
+// is asked for, so that the same question gets the same answer.
+var refusedForGood = map[int16]bool{
+	17: true, // the name is not allowed, or one that differs in . and _ exists
+	35: true, // the version of the request
+	37: true, // the number of partitions
+	38: true, // the number of replicas
+	40: true, // a setting
+	42: true, // the request itself
+	44: true, // the cluster's policy
 }
 
 // fill writes the files of --input into topics that are empty.
@@ -220,8 +250,12 @@ func (b *runBroker) fill(ctx context.Context, plan *driver.Plan) error {
 		if err != nil {
 			return err
 		}
+		if !empty && b.told[in.Port] {
+			continue
+		}
+		b.told[in.Port] = true
 		if !empty {
-			b.log.Debug(fmt.Sprintf("%s holds records; %s is not written to it again", in.Topic, file.path), "event", "input")
+			b.log.Info(fmt.Sprintf("%s has records already; %s is not written to it again", in.Topic, file.path), "event", "input")
 			continue
 		}
 		if err := writeLines(ctx, b.client, in.Topic, file.lines); err != nil {
@@ -255,12 +289,12 @@ func (b *runBroker) isEmpty(ctx context.Context, topic string) (bool, error) {
 // Consume implements driver.Broker.
 func (b *runBroker) Consume(in driver.PlannedInlet, now func() time.Duration, sink func(delivery.Event)) driver.Inlet {
 	session := b.timing.session
-	if session == 0 && b.embedded {
+	if session == 0 && b.embedded != nil {
 		session = devbroker.MinSession
 	}
 	return b.client.Consume(kafka.Inlet{
 		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: in.ClientID,
-		InstanceID: b.held.instance(), SessionTimeout: session, Now: now,
+		InstanceID: b.held.instance(), LeaveStatic: true, SessionTimeout: session, Now: now,
 	}, sink)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // errMalformed is wrapped where an answer cannot be read: it ends too early or
@@ -18,6 +19,9 @@ type decoder struct {
 	src []byte
 	at  int
 	err error
+	// flexible: text, array and tags read what versions with tagged fields
+	// have (KIP-482).
+	flexible bool
 }
 
 func (d *decoder) take(n int) []byte {
@@ -70,6 +74,55 @@ func (d *decoder) string() string {
 	return string(d.take(int(n)))
 }
 
+// uvarint reads an unsigned variable-length number of at most 32 bits.
+func (d *decoder) uvarint() uint32 {
+	if d.err != nil {
+		return 0
+	}
+	v, n := binary.Uvarint(d.src[d.at:min(d.at+5, len(d.src))])
+	if n <= 0 || v > math.MaxUint32 {
+		d.err = fmt.Errorf("%w: no number at byte %d of %d", errMalformed, d.at, len(d.src))
+		return 0
+	}
+	d.at += n
+	return uint32(v)
+}
+
+// text reads a string in the version's form; null counts as empty.
+func (d *decoder) text() string {
+	if !d.flexible {
+		return d.string()
+	}
+	n := d.uvarint() // one more than the length, 0: null
+	if n == 0 {
+		return ""
+	}
+	return string(d.take(int(n - 1)))
+}
+
+// array reads an array's length in the version's form; as count.
+func (d *decoder) array(least int) int {
+	if !d.flexible {
+		return d.count(least)
+	}
+	n := int(d.uvarint()) - 1 // -1: null
+	if d.err != nil || n < 0 {
+		return 0
+	}
+	return d.fits(n, least)
+}
+
+// tags passes over tagged fields, where the version has them.
+func (d *decoder) tags() {
+	if !d.flexible {
+		return
+	}
+	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
+		d.uvarint()
+		d.take(int(d.uvarint()))
+	}
+}
+
 // count reads an array's length; null counts as empty. least is what one
 // element takes at least, so that nothing is allocated on the word of a count.
 func (d *decoder) count(least int) int {
@@ -77,6 +130,11 @@ func (d *decoder) count(least int) int {
 	if d.err != nil || n < 0 {
 		return 0
 	}
+	return d.fits(n, least)
+}
+
+// fits refuses a count of elements that the rest cannot hold.
+func (d *decoder) fits(n, least int) int {
 	if n > (len(d.src)-d.at)/least {
 		d.err = fmt.Errorf("%w: %d elements announced in %d bytes", errMalformed, n, len(d.src)-d.at)
 		return 0
@@ -93,6 +151,13 @@ func appendBool(dst []byte, v bool) []byte {
 		return append(dst, 1)
 	}
 	return append(dst, 0)
+}
+
+func appendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
+
+// appendCompactString is appendString for versions with tagged fields.
+func appendCompactString(dst []byte, s string) []byte {
+	return append(appendUvarint(dst, uint64(len(s))+1), s...)
 }
 
 // appendString writes a string. Kafka's are at most 32,767 bytes; names are

@@ -13,6 +13,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -321,39 +322,42 @@ func TestCase61_ABrokerThatNeverAnswers(t *testing.T) {
 	}
 }
 
-// stalledSASL answers the version handshake as a broker does, by way of a real
-// one, and swallows everything that follows.
-func stalledSASL(t testing.TB, broker string) string {
+// stalledSASL answers the first request as a broker does, by way of a real one,
+// and swallows everything that follows.
+func stalledSASL(t testing.TB, broker string) string { return stalling(t, broker, 1) }
+
+// stalling relays that many answers of each connection, and then none.
+func stalling(t testing.TB, broker string, answers int) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var open []net.Conn
-		defer func() {
-			for _, c := range open {
-				c.Close()
-			}
-		}()
+	over, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		for {
 			down, err := l.Accept()
 			if err != nil {
 				return
 			}
-			open = append(open, down)
-			up, err := net.Dial("tcp", broker)
-			if err != nil {
-				return
-			}
-			relayFrame(up, down)
-			relayFrame(down, up)
-			up.Close()
+			wg.Go(func() {
+				defer down.Close()
+				up, err := net.Dial("tcp", broker)
+				if err != nil {
+					return
+				}
+				defer up.Close()
+				defer context.AfterFunc(over, func() { down.Close(); up.Close() })()
+				for range answers {
+					relayFrame(up, down)
+					relayFrame(down, up)
+				}
+				io.Copy(io.Discard, down)
+			})
 		}
-	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	})
+	t.Cleanup(func() { l.Close(); cancel(); wg.Wait() })
 	return l.Addr().String()
 }
 
@@ -362,9 +366,8 @@ func relayFrame(dst, src net.Conn) {
 	if _, err := io.ReadFull(src, head[:]); err != nil {
 		return
 	}
-	n := int64(head[0])<<24 | int64(head[1])<<16 | int64(head[2])<<8 | int64(head[3])
 	dst.Write(head[:])
-	io.CopyN(dst, src, n)
+	io.CopyN(dst, src, int64(binary.BigEndian.Uint32(head[:])))
 }
 
 func TestCase61_ABrokerThatStallsInSASL(t *testing.T) {
@@ -559,7 +562,42 @@ func TestAppendFrame_AgreesWithFranzGo(t *testing.T) {
 	}
 }
 
+// franz-go writes what we read, in every version that we ask for, and reads
+// what we write.
+func TestMetadata_AgreesWithFranzGo(t *testing.T) {
+	for _, version := range []int16{metadataVersion, metadataWithIDs, 11, metadataNewest} {
+		answer := kmsg.NewPtrMetadataResponse()
+		answer.SetVersion(version)
+		broker, topic, partition := kmsg.NewMetadataResponseBroker(), kmsg.NewMetadataResponseTopic(), kmsg.NewMetadataResponseTopicPartition()
+		broker.NodeID, broker.Host, broker.Port, broker.Rack = 3, "host", 9092, kmsg.StringPtr("rack")
+		partition.Partition, partition.Leader, partition.Replicas, partition.ISR = 0, 3, []int32{3, 4}, []int32{3}
+		topic.Topic, topic.TopicID = kmsg.StringPtr("topic"), [16]byte{1, 2}
+		topic.Partitions = append(topic.Partitions, partition)
+		answer.Brokers, answer.ClusterID, answer.ControllerID = append(answer.Brokers, broker), kmsg.StringPtr("id"), 4
+		answer.Topics = append(answer.Topics, topic)
+		got, err := decodeMetadataAt(answer.AppendTo(nil), version)
+		want := topicMeta{leaders: []int32{3}}
+		if version >= metadataWithIDs {
+			want.id = topic.TopicID
+		}
+		if err != nil || got.controller != 4 || got.brokers[3] != "host:9092" || !reflect.DeepEqual(got.topics["topic"], want) {
+			t.Errorf("version %d: %+v, %v", version, got, err)
+		}
+		asked := kmsg.NewPtrMetadataRequest()
+		asked.SetVersion(version)
+		if err := asked.ReadFrom(appendMetadata(nil, version, []string{"a", "b"})); err != nil {
+			t.Errorf("version %d: %v", version, err)
+		}
+		if len(asked.Topics) != 2 || *asked.Topics[1].Topic != "b" || asked.AllowAutoTopicCreation {
+			t.Errorf("version %d: %+v", version, asked)
+		}
+	}
+}
+
 func FuzzDecodeMetadata(f *testing.F) {
 	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, src []byte) { decodeMetadata(src) })
+	f.Fuzz(func(t *testing.T, src []byte) {
+		decodeMetadata(src)
+		decodeMetadataAt(src, metadataNewest)
+	})
 }

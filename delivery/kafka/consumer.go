@@ -47,6 +47,10 @@ type Inlet struct {
 	ClientID string
 	// InstanceID is group.instance.id; empty: a dynamic member.
 	InstanceID string
+	// LeaveStatic lets Leave take a static member out of the group too. It is
+	// for a name that is only there so that a start after kill -9 finds its
+	// place again; without it, Leave keeps the place for a session timeout.
+	LeaveStatic bool
 	// SessionTimeout of the membership; 0: 45 s. Brokers take 6 s to 30 min.
 	SessionTimeout time.Duration
 	// Assignors in order of preference; nil: cooperative-sticky alone.
@@ -99,6 +103,7 @@ type Consumer struct {
 	committing bool
 	answers    uint64
 	count      int32 // of the topic's partitions when last told, -1: never
+	life       int   // of the topic, as topicMeta has it; 0: not seen yet
 	leaving    bool  // Leave was called: losing everything is no surprise
 }
 
@@ -222,13 +227,13 @@ func (k *Consumer) CutBack(partition int32, offset int64) { k.fetch.cutBack(part
 // Ends gives the newest known ends of the partitions held, for lag.
 func (k *Consumer) Ends() map[int32]End { return k.fetch.ends() }
 
-// Leave leaves the group, unless the member is static, ends everything and
-// waits for it. When ctx ends first, the membership is left to its session
-// timeout and the error says so. Nothing is told afterwards.
+// Leave leaves the group (a static member only with Inlet.LeaveStatic), ends
+// everything and waits for it. When ctx ends first, the membership is left to
+// its session timeout and the error says so. Nothing is told afterwards.
 func (k *Consumer) Leave(ctx context.Context) error {
 	k.mailbox.put(func() {
 		k.leaving = true
-		k.step(group.StopAsked{})
+		k.step(group.StopAsked{Leave: k.in.LeaveStatic})
 	})
 	var err error
 	select {
@@ -348,6 +353,14 @@ func (k *Consumer) lookAtTopic() {
 	}
 	k.answers = answers
 	k.fetch.ensureLoops()
+	if life := k.c.topicLife(k.in.Topic); life != k.life {
+		again := k.life > 0
+		k.life = life
+		if again {
+			k.starts.added = true // what follows is no new group's start
+			k.step(group.TopicMadeAgain{})
+		}
+	}
 	n, ok := k.c.partitions(k.in.Topic)
 	if !ok {
 		return

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,9 +10,6 @@ import (
 )
 
 const (
-	metadataKey     = 3
-	metadataVersion = 8 // the last without flexible fields
-
 	// refreshEvery is how old the metadata gets when nothing is wrong.
 	refreshEvery = 5 * time.Second
 	// refreshMissing is the same while a watched topic is missing or has a
@@ -31,11 +27,13 @@ const (
 // moments and its list of topics is fixed at first use.
 type metadata struct {
 	mu         sync.Mutex
+	bootstrap  []string // see Client.bootstrap
 	brokers    map[int32]string
 	controller int32
 	topics     map[string]topicMeta // of watched topics
 	watched    map[string]struct{}
-	lastGood   string // the address that answered last
+	versions   map[string]int16 // of Metadata, by address, as it was asked last
+	lastGood   string           // the address that answered last
 	answers    uint64
 	lastErr    error         // of the newest attempt; nil when it was answered
 	changed    chan struct{} // closed and replaced when brokers or topics changed
@@ -47,11 +45,31 @@ type metadata struct {
 // there is none at the moment.
 type topicMeta struct {
 	code    int16
+	id      topicID // zero: the broker is too old to say
 	leaders []int32
+	// life counts the topics that have had this name while it was watched; 0:
+	// none yet. Offsets of one mean nothing in the next (R11).
+	life int
 }
 
 func (m topicMeta) equal(o topicMeta) bool {
-	return m.code == o.code && slices.Equal(m.leaders, o.leaders)
+	return m.code == o.code && m.life == o.life && slices.Equal(m.leaders, o.leaders)
+}
+
+// follows gives m the life that follows from what was known before. Without
+// ids, a topic that comes back counts as another one: that costs a repeat,
+// where taking it for the old one would cost records.
+func (m topicMeta) follows(old topicMeta) topicMeta {
+	none := topicID{}
+	m.life = old.life
+	switch {
+	case m.code != codeNone:
+		m.id = old.id
+	case m.life == 0, m.id != none && old.id != none && m.id != old.id,
+		m.id == none && old.code == codeUnknownTopic:
+		m.life++
+	}
+	return m
 }
 
 // healthy: nothing is missing that a refresh could bring.
@@ -62,6 +80,7 @@ func (m topicMeta) healthy() bool {
 func (m *metadata) init() {
 	m.brokers = map[int32]string{}
 	m.topics = map[string]topicMeta{}
+	m.versions = map[string]int16{}
 	m.watched = map[string]struct{}{}
 	m.changed = make(chan struct{})
 	m.attempted = make(chan struct{})
@@ -102,6 +121,13 @@ func (c *Client) topicCode(topic string) int16 {
 	c.meta.mu.Lock()
 	defer c.meta.mu.Unlock()
 	return c.meta.topics[topic].code
+}
+
+// topicLife counts the topics that have had this name; see topicMeta.
+func (c *Client) topicLife(topic string) int {
+	c.meta.mu.Lock()
+	defer c.meta.mu.Unlock()
+	return c.meta.topics[topic].life
 }
 
 // watch adds topics to the metadata that is kept fresh. A topic stays watched
@@ -178,8 +204,10 @@ func (c *Client) refreshMetadata() {
 		// The pause holds also for who asks meanwhile.
 		pause := refreshLimit
 		if err := c.refreshOnce(); err != nil {
-			pause = backoff
-			backoff = min(2*backoff, 2*time.Second)
+			if !c.resolve(c.ctx) {
+				pause = backoff
+				backoff = min(2*backoff, 2*time.Second)
+			}
 			c.wakeMetadata()
 		} else {
 			backoff = refreshLimit
@@ -227,10 +255,10 @@ func (m *metadata) apply(a metadataAnswer) {
 			continue
 		}
 		old, known := m.topics[name]
+		t = t.follows(old)
 		if t.code != codeNone && t.code != codeUnknownTopic {
 			if !known {
-				m.topics[name] = topicMeta{code: t.code, leaders: t.leaders}
-				changed = true
+				m.topics[name], changed = t, true
 				continue
 			}
 			t.leaders = old.leaders
@@ -257,7 +285,7 @@ func (c *Client) nextRefresh() time.Duration {
 }
 
 func (c *Client) addrNeeded(addr string) bool {
-	if slices.Contains(c.cfg.Brokers, addr) {
+	if slices.Contains(c.bootstrap(), addr) {
 		return true
 	}
 	c.meta.mu.Lock()
@@ -285,99 +313,10 @@ func (c *Client) candidates() []string {
 	for _, node := range slices.Sorted(maps.Keys(c.meta.brokers)) {
 		add(c.meta.brokers[node])
 	}
-	for _, a := range c.cfg.Brokers {
+	for _, a := range c.meta.bootstrap {
 		add(a)
 	}
 	return out
-}
-
-// metadataAnswer is a decoded Metadata response.
-type metadataAnswer struct {
-	brokers    map[int32]string
-	controller int32
-	topics     map[string]topicMeta
-}
-
-// askMetadata asks one broker after another until one answers. It never
-// creates a topic (rule 30) and never asks for all of them.
-func (c *Client) askMetadata(ctx context.Context, topics []string) (metadataAnswer, string, error) {
-	body := appendInt32(nil, int32(len(topics)))
-	for _, t := range topics {
-		body = appendString(body, t)
-	}
-	body = append(body, 0, 0, 0) // create topics, list rights of cluster, of topics: no
-	var errs []error
-	for _, addr := range c.candidates() {
-		one, cancel := context.WithTimeout(ctx, metadataTimeout)
-		src, err := c.requestAt(one, addr, metadataKey, metadataVersion, body, nil)
-		cancel()
-		if err == nil {
-			var a metadataAnswer
-			if a, err = decodeMetadata(src); err == nil {
-				return a, addr, nil
-			}
-		}
-		if ctx.Err() != nil {
-			return metadataAnswer{}, "", err
-		}
-		errs = append(errs, err)
-	}
-	return metadataAnswer{}, "", fmt.Errorf("no Kafka broker answers: %w", errors.Join(errs...))
-}
-
-func decodeMetadata(src []byte) (metadataAnswer, error) {
-	d := decoder{src: src}
-	a := metadataAnswer{brokers: map[int32]string{}, topics: map[string]topicMeta{}}
-	d.int32() // throttle time
-	for range d.count(12) {
-		node, host, port := d.int32(), d.string(), d.int32()
-		d.string() // rack
-		if d.err == nil {
-			a.brokers[node] = joinHostPort(host, port)
-		}
-	}
-	d.string() // cluster id
-	a.controller = d.int32()
-	for range d.count(13) {
-		t := topicMeta{code: d.int16()}
-		name := d.string()
-		d.int8() // internal
-		t.leaders = decodeLeaders(&d)
-		d.int32() // rights
-		a.topics[name] = t
-		if d.err != nil {
-			break
-		}
-	}
-	d.int32() // rights
-	return a, d.err
-}
-
-// decodeLeaders reads the partitions of one topic. They come in any order;
-// numbers are dense, so a gap is a partition that cannot be read now.
-func decodeLeaders(d *decoder) []int32 {
-	n := d.count(26)
-	leaders := make([]int32, n)
-	for i := range leaders {
-		leaders[i] = -1
-	}
-	for range n {
-		d.int16() // a partition without a leader says so twice
-		index, leader := d.int32(), d.int32()
-		d.int32()     // leader epoch
-		for range 3 { // replicas, in sync, offline
-			for range d.count(4) {
-				d.int32()
-			}
-		}
-		if d.err != nil {
-			return nil
-		}
-		if index >= 0 && int(index) < n {
-			leaders[index] = leader
-		}
-	}
-	return leaders
 }
 
 // sleep waits and says whether ctx still lives.

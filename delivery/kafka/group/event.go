@@ -72,6 +72,9 @@ type (
 	// not exist. Send it whenever metadata was read; only changes do anything.
 	// Metadata that could not be read is no event.
 	PartitionsChanged struct{ Count int32 }
+	// TopicMadeAgain: the topic is another one than that of the partitions
+	// held, under the same name. They are Lost, and the group is joined again.
+	TopicMadeAgain struct{}
 	// CommitAnswered passes on the code of an OffsetCommit, so that an ended
 	// generation is seen before the next heartbeat. A generation or member
 	// that is not the current one changes nothing and is counted.
@@ -108,6 +111,7 @@ func (LeaveAnswered) event()       {}
 func (RequestFailed) event()       {}
 func (Started) event()             {}
 func (PartitionsChanged) event()   {}
+func (TopicMadeAgain) event()      {}
 func (CommitAnswered) event()      {}
 func (Released) event()            {}
 func (StopAsked) event()           {}
@@ -161,6 +165,9 @@ func (Started) String() string { return "started" }
 
 // String is the event's trace text.
 func (e PartitionsChanged) String() string { return fmt.Sprintf("partitions-changed %d", e.Count) }
+
+// String is the event's trace text.
+func (TopicMadeAgain) String() string { return "topic-made-again" }
 
 // String is the event's trace text.
 func (e CommitAnswered) String() string {

@@ -221,6 +221,8 @@ func (m *Machine) apply(dst []Action, ev Event) []Action {
 	case PartitionsChanged:
 		m.partitions.seen(m.now, ev.Count)
 		return dst
+	case TopicMadeAgain:
+		return m.topicMadeAgain(dst)
 	case Released:
 		return m.released(dst, ev)
 	case Slept:

@@ -298,6 +298,19 @@ func TestAnUnknownMemberLosesEverything(t *testing.T) {
 	}
 }
 
+// The offsets of the topic before mean nothing in the one made again.
+func TestR11_ATopicMadeAgainLosesEverything(t *testing.T) {
+	s := toStable(t, Config{})
+	s.step(TopicMadeAgain{}, `lost [0 1]: the topic was deleted and made again`, `join node=1 member="m"`)
+	if j := s.lastJoin(); j.Generation != -1 || j.Owned != nil {
+		t.Errorf("claims %+v", j)
+	}
+	s.step(TopicMadeAgain{}) // nothing is held: the commits are read later anyway
+	s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other", Protocol: CooperativeSticky}, `sync node=1 generation=6 member="m" assignments=0`)
+	s.synced(share(0, 1), `entered generation=6 member="m" leader=false kept=[]`, `fetch-offsets node=1 [0 1]`)
+	s.step(TopicMadeAgain{}, `join node=1 member="m"`) // what is being read may be of the old one
+}
+
 // A commit's code is news as good as a heartbeat's.
 func TestACommitEndsTheGeneration(t *testing.T) {
 	s := toStable(t, Config{})

@@ -119,6 +119,22 @@ func (m *Machine) lose(dst []Action, reason string) []Action {
 	return dst
 }
 
+// topicMadeAgain gives up what was held of the topic before: its offsets mean
+// nothing in the new one (R11). The broker has deleted the group's commits with
+// the old topic, so the partitions come again without any.
+func (m *Machine) topicMadeAgain(dst []Action) []Action {
+	switch m.state {
+	case Joining, Counting, Syncing:
+		if len(m.held) == 0 {
+			return dst // the commits are read later than this
+		}
+	case Stable, Draining:
+	default:
+		return dst
+	}
+	return m.join(m.lose(dst, "the topic was deleted and made again"))
+}
+
 // fence ends the machine: another process has our instance id, and joining
 // again would only throw that one out in turn. Except once, before the first
 // generation under this member id: a coordinator that fails over in the middle

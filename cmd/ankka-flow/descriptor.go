@@ -33,13 +33,9 @@ func newDescriptor(a *app) *cobra.Command {
 			case check && out == "":
 				return misuse("--check needs the file to check: -o FILE")
 			}
-			timing, err := timingFromEnvironment(os.LookupEnv)
-			if err != nil {
-				return err
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			d, err := a.discover(ctx, args, timing)
+			d, err := a.discover(ctx, args, timingOf(a.settings))
 			if err != nil {
 				return err
 			}
@@ -83,7 +79,7 @@ func (a *app) putDescriptor(d *wire.Descriptor, out string, check bool) error {
 func (a *app) discover(ctx context.Context, args []string, t *timing) (*wire.Descriptor, error) {
 	output := newProcessOutput(a, args)
 	p, err := supervisor.Start(
-		supervisor.Command{Args: args, Env: supervisor.Environment(os.Environ(), nil)},
+		supervisor.Command{Args: args, Env: supervisor.Environment(os.Environ(), a.settings.Hidden)},
 		supervisor.Options{Stderr: output.line},
 	)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ankka-flow/cmd/ankka-flow/config"
 	"ankka-flow/supervisor"
 )
 
@@ -20,9 +21,14 @@ type app struct {
 	stdout, stderr io.Writer
 	global         globalFlags
 	log            *slog.Logger
+	// settings are the command's configuration; misconfigured is what is wrong with
+	// it, where the command adds to that before it ends.
+	settings      *config.Settings
+	misconfigured error
 }
 
 type globalFlags struct {
+	config    string
 	brokers   []string
 	logLevel  string
 	logFormat string
@@ -45,9 +51,12 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
+// misuseCode is the exit code of bad usage or configuration.
+var misuseCode = supervisor.ExitCode(supervisor.Misused, nil, nil)
+
 // misuse is a wrong command line or configuration: exit code 2.
 func misuse(format string, args ...any) error {
-	return &exitError{code: supervisor.ExitCode(supervisor.Misused, nil, nil), err: fmt.Errorf(format, args...)}
+	return &exitError{code: misuseCode, err: fmt.Errorf(format, args...)}
 }
 
 // finish shows an error and gives its exit code; an error without one is a
@@ -82,22 +91,35 @@ func newRoot(a *app) *cobra.Command {
 what it emits, waits for the broker's confirmation and only then commits.
 
 Every flag can be given in the environment as FLOW_<FLAG>, for example
-FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a line.`,
+FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a line.
+A flag that is given replaces its variable, all of its lines. Both win over a configuration
+file (-c), name by name; docs/configuration.md has every key.`,
 		Example:       "  ankka-flow run -- python3 streamlet.py",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
+			var problems []error
+			if cmd.Name() != "check" { // it reads the configuration itself, and says what is wrong
+				problems = append(problems, a.configure(cmd))
 			}
-			return a.openLog()
+			problems = append(problems, fromEnvironment(cmd, os.LookupEnv))
+			err := errors.Join(problems...)
+			switch {
+			case err == nil:
+				return a.openLog()
+			case cmd.Name() == "run":
+				a.misconfigured = err // run looks at the files that it names too
+				return nil
+			}
+			return &exitError{code: misuseCode, err: err}
 		},
 	}
 	flags := root.PersistentFlags()
-	flags.StringSliceVarP(&a.global.brokers, "brokers", "b", nil, "Kafka brokers, host:port, separated by commas (default: an embedded broker, for development)")
-	flags.StringVar(&a.global.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&a.global.logFormat, "log-format", "auto", "auto (text on a terminal, JSON elsewhere), text or json")
-	flags.StringVar(&a.global.color, "color", "auto", "auto, always or never")
+	flags.StringVarP(&a.global.config, "config", "c", "", usage("config"))
+	flags.StringSliceVarP(&a.global.brokers, "brokers", "b", nil, usage("brokers"))
+	flags.StringVar(&a.global.logLevel, "log-level", "info", usage("log-level"))
+	flags.StringVar(&a.global.logFormat, "log-format", "auto", usage("log-format"))
+	flags.StringVar(&a.global.color, "color", "auto", usage("color"))
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == "bootstrap-server" {
 			name = "brokers"
@@ -109,7 +131,7 @@ FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a l
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(a), newBroker(a), newProduce(a), newConsume(a), newDescriptor(a), newProbe(a), newVersion(a))
+	root.AddCommand(newRun(a), newBroker(a), newProduce(a), newConsume(a), newDescriptor(a), newCheck(a), newProbe(a), newVersion(a))
 	// Arguments are checked by hand in each command, so that a wrong one gets
 	// exit code 2 and a sentence.
 	root.Args = cobra.ArbitraryArgs
@@ -126,14 +148,16 @@ FLOW_LOG_LEVEL for --log-level; where a flag may be given several times, one a l
 	return root
 }
 
-// fromEnvironment sets every flag that was not given from FLOW_<FLAG>.
-func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+// fromEnvironment sets every flag that is an argument of its command, and was not
+// given, from FLOW_<FLAG>.
+func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var problems []error
+	flags := cmd.Flags()
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Name == "help" {
+		if f.Changed || configured(cmd, f) || f.Name == "help" {
 			return
 		}
-		name := environmentName(f.Name)
+		name := config.EnvironmentName(f.Name)
 		value, ok := lookup(name)
 		if !ok || value == "" {
 			return
@@ -158,10 +182,6 @@ func fromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) e
 	return nil
 }
 
-func environmentName(flag string) string {
-	return "FLOW_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
-}
-
 // explainFlag names the nearest flag for one that does not exist.
 func explainFlag(cmd *cobra.Command, err error) error {
 	hint := ""
@@ -169,7 +189,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {
 			hint = fmt.Sprintf("; did you mean --%s?", near)
 		}
 	}
@@ -177,39 +197,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 }
 
 func didYouMean(given string, names []string) string {
-	if near := nearest(given, names); near != "" {
+	if near := config.Nearest(given, names); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
 	return ""
-}
-
-// nearest is the name that takes the fewest edits, or "" where none is close.
-func nearest(given string, names []string) string {
-	best, bestDistance := "", len(given)/3+2
-	for _, name := range names {
-		if d := editDistance(given, name); d < bestDistance {
-			best, bestDistance = name, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
 
+	"ankka-flow/cmd/ankka-flow/config"
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/driver"
 	"ankka-flow/supervisor"
@@ -47,32 +49,37 @@ stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-f
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // the first word that is no flag begins the command
-	flags.StringVar(&f.pipeline, "pipeline", "", "name of the pipeline (default: the streamlet's)")
-	flags.StringArrayVar(&f.topics, "topic", nil, "topic of a port, PORT=TOPIC (default: PIPELINE.PORT); may be given several times")
-	flags.StringArrayVar(&f.params, "param", nil, "parameter of the streamlet, KEY=VALUE; may be given several times")
-	flags.StringArrayVar(&f.inputs, "input", nil, "file of records as JSON lines for an inlet, INLET=FILE, written when its topic is empty; may be given several times")
-	flags.StringVar(&f.descriptor, "descriptor", "", "deployed descriptor that the process must match")
-	flags.BoolVar(&f.embedded, "embedded", false, "use the embedded broker also where it is not chosen by itself")
-	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
-	flags.BoolVarP(&f.watch, "watch", "w", false, "start the process again when its files change")
-	flags.StringArrayVar(&f.watchPaths, "watch-path", nil, "file or folder to watch (default: the folders of the files that the command names); may be given several times")
-	flags.BoolVar(&f.untilEnd, "until-end", false, "stop when everything that the inlets held at the start is committed")
-	flags.BoolVar(&f.exitOnFailure, "exit-on-failure", false, "end at the first failure instead of starting again")
-	flags.IntVar(&f.metricsPort, "metrics-port", defaultMetricsPort, "port of the metrics, the probes and the status page, 0: none; outside containers the next free one is taken")
-	flags.StringVar(&f.trace, "trace", "", "file that gets every frame as a JSON line, with sizes in place of values")
+	flags.StringVar(&f.pipeline, "pipeline", "", usage("pipeline"))
+	flags.StringArrayVar(&f.topics, "topic", nil, usage("topic"))
+	flags.StringArrayVar(&f.params, "param", nil, usage("param"))
+	flags.StringArrayVar(&f.inputs, "input", nil, usage("input"))
+	flags.StringVar(&f.descriptor, "descriptor", "", usage("descriptor"))
+	flags.BoolVar(&f.embedded, "embedded", false, usage("embedded"))
+	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, usage("broker-data"))
+	flags.BoolVarP(&f.watch, "watch", "w", false, usage("watch"))
+	flags.StringArrayVar(&f.watchPaths, "watch-path", nil, usage("watch-path"))
+	flags.BoolVar(&f.untilEnd, "until-end", false, usage("until-end"))
+	flags.BoolVar(&f.exitOnFailure, "exit-on-failure", false, usage("exit-on-failure"))
+	flags.IntVar(&f.metricsPort, "metrics-port", defaultMetricsPort, usage("metrics-port"))
+	flags.Bool(config.PrintConfig, false, usage(config.PrintConfig))
+	flags.StringVar(&f.trace, "trace", "", usage("trace"))
 	return cmd
 }
 
 // run puts a run together and waits for its end.
 func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
-	settings, err := f.settings(args)
+	if a.settings.PrintConfig && a.misconfigured == nil {
+		_, err := io.WriteString(a.stdout, a.settings.Print())
+		return err
+	}
+	settings, err := f.settings(a.settings, a.misconfigured, args)
 	if err != nil {
 		return err
 	}
-	timing, err := timingFromEnvironment(os.LookupEnv)
-	if err != nil {
+	if err := embeddedAsked(a.settings); err != nil {
 		return err
 	}
+	timing := timingOf(a.settings)
 	ctx, cancel := context.WithCancel(ctx)
 	stops, reloads := make(chan string), make(chan string)
 	var watchers sync.WaitGroup
@@ -97,14 +104,14 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	defer tracer.close()
 
 	cfg := driver.Config{
-		Core: timing.core(f), Declared: settings.declared, Broker: broker,
+		Core: timing.core(a.settings), Declared: settings.declared, Broker: broker,
 		Command: strings.Join(args, " "), Supervisor: supervisorName(), Logger: a.log,
 		Stops: stops, Reloads: reloads, StallAfter: timing.stall, Observer: seen.watch,
 		ReadyText: seen.readyText(settings.watch.paths),
 	}
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
-	env := supervisor.Environment(os.Environ(), nil)
+	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
 	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
 		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, supervisor.Options{
 			Stderr: output.line, Trace: tracer.frame, Release: release, ProcessTimeout: timing.process,
@@ -146,25 +153,16 @@ type runSettings struct {
 
 // settings reads the flags and everything they name. Every problem is in the
 // error.
-func (f *runFlags) settings(args []string) (*runSettings, error) {
-	var problems []error
+func (f *runFlags) settings(c *config.Settings, misconfigured error, args []string) (*runSettings, error) {
+	problems := []error{misconfigured}
 	if len(args) == 0 {
 		problems = append(problems, errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py"))
 	}
-	s := &runSettings{inputs: map[string]*inputFile{}}
-	s.declared.Pipeline = f.pipeline
-	s.declared.Topics = pairs("--topic", "PORT=TOPIC", f.topics, &problems)
-	s.declared.Params = pairs("--param", "KEY=VALUE", f.params, &problems)
-	s.declared.Inputs = pairs("--input", "INLET=FILE", f.inputs, &problems)
-	for _, g := range sortedKeys(s.declared.Topics) {
-		if err := checkTopicName(s.declared.Topics[g]); err != nil {
-			problems = append(problems, fmt.Errorf("--topic %s: %w", g, err))
-		}
-	}
+	s := &runSettings{inputs: map[string]*inputFile{}, declared: declared(c)}
 	for _, inlet := range sortedKeys(s.declared.Inputs) {
 		file, err := readInput(s.declared.Inputs[inlet])
 		if err != nil {
-			problems = append(problems, fmt.Errorf("--input %s: %w", inlet, err))
+			problems = append(problems, fmt.Errorf("%s %s: %w", c.Ports[inlet].Where, inlet, err))
 		}
 		s.inputs[inlet] = file
 	}
@@ -186,23 +184,6 @@ func (f *runFlags) settings(args []string) (*runSettings, error) {
 		return nil, misuse("%w", err)
 	}
 	return s, nil
-}
-
-// pairs reads NAME=VALUE flags.
-func pairs(flag, form string, given []string, problems *[]error) map[string]string {
-	out := map[string]string{}
-	for _, g := range given {
-		name, value, ok := strings.Cut(g, "=")
-		switch _, twice := out[name]; {
-		case !ok || name == "" || value == "" && flag != "--param":
-			*problems = append(*problems, fmt.Errorf("%s %q: it has the form %s", flag, g, form))
-		case twice:
-			*problems = append(*problems, fmt.Errorf("%s %s is given twice", flag, name))
-		default:
-			out[name] = value
-		}
-	}
-	return out
 }
 
 func readDescriptor(path string) (*wire.Descriptor, error) {
@@ -230,11 +211,11 @@ func supervisorName() string {
 }
 
 // core is the core's configuration.
-func (t *timing) core(f *runFlags) delivery.Config {
+func (t *timing) core(s *config.Settings) delivery.Config {
 	budget := supervisor.NewStopBudget(t.stop)
 	return delivery.Config{
 		ReconnectMax: t.reconnectMax, DiscoveryTimeout: t.discovery, ProcessTimeout: t.process, BatchTimeout: t.batch,
-		ExitOnFailure: f.exitOnFailure, Watch: f.watch,
+		ExitOnFailure: s.ExitOnFailure, Watch: s.Watch, MaxRecords: s.MaxRecords, MaxBytes: s.MaxBytes,
 		Stop: delivery.StopBudget{
 			Process: budget.Process, Writes: budget.Commit, Terminate: budget.Terminate, Kill: budget.Kill, Exit: budget.Exit,
 		},

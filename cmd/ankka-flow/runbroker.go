@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ankka-flow/cmd/ankka-flow/config"
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/devbroker"
 	"ankka-flow/delivery/driver"
@@ -21,8 +22,10 @@ import (
 type runBroker struct {
 	client *kafka.Client
 	log    *slog.Logger
-	timing *timing
-	inputs map[string]*inputFile
+	// settings say how inlets read and how outlets are written.
+	settings *config.Settings
+	timing   *timing
+	inputs   map[string]*inputFile
 	// embedded is the embedded broker, ours or shared; nil where brokers are
 	// named. On it topics may be made, and sessions are short.
 	embedded *embedded
@@ -38,13 +41,14 @@ type runBroker struct {
 	mu       sync.Mutex
 	targets  map[string]map[int32]int64 // inlet to end offsets, once prepared
 	plan     *driver.Plan
+	prepared *driver.Plan  // the last that Prepare got
 	ends     chan struct{} // closed when targets are known
 }
 
 // openRunBroker finds or starts the broker of a run.
 func (a *app) openRunBroker(ctx context.Context, f *runFlags, s *runSettings, t *timing) (*runBroker, error) {
-	b := &runBroker{log: a.log, timing: t, inputs: s.inputs, wantEnds: f.untilEnd, ends: make(chan struct{}), told: map[string]bool{}}
-	cfg := kafka.Config{Brokers: a.global.brokers}
+	b := &runBroker{log: a.log, settings: a.settings, timing: t, inputs: s.inputs, wantEnds: f.untilEnd, ends: make(chan struct{}), told: map[string]bool{}}
+	cfg := a.namedBrokers()
 	if len(cfg.Brokers) == 0 || f.embedded {
 		if len(cfg.Brokers) > 0 {
 			return nil, misuse("--embedded and --brokers name two brokers; give one")
@@ -66,7 +70,7 @@ func (a *app) openRunBroker(ctx context.Context, f *runFlags, s *runSettings, t 
 
 // newClient is the client of a command.
 func (a *app) newClient(cfg kafka.Config) (*kafka.Client, error) {
-	cfg.ClientID, cfg.Logger = "ankka-flow", a.log.With("event", "kafka")
+	cfg.ClientID, cfg.Logger = orElse(a.settings.ClientID, "ankka-flow"), a.log.With("event", "kafka")
 	client, err := kafka.NewClient(cfg)
 	if err != nil {
 		return nil, misuse("--brokers: %w", err)
@@ -117,6 +121,9 @@ func (b *runBroker) close() {
 
 // Prepare implements driver.Broker.
 func (b *runBroker) Prepare(ctx context.Context, plan *driver.Plan) error {
+	b.mu.Lock()
+	b.prepared = plan
+	b.mu.Unlock()
 	if b.held == nil && container() == "" {
 		held, err := holdName(runDir, plan.Streamlet)
 		if err != nil {
@@ -286,19 +293,37 @@ func (b *runBroker) isEmpty(ctx context.Context, topic string) (bool, error) {
 	return true, nil
 }
 
+// instance is an inlet's group.instance.id: the configured one, or that of the
+// held name; "" where there is neither. Two inlets in one group are two members.
+func (b *runBroker) instance(in driver.PlannedInlet, configured string) string {
+	instance := orElse(configured, b.held.instance())
+	b.mu.Lock()
+	plan := b.prepared
+	b.mu.Unlock()
+	if instance != "" && plan != nil && shared(plan, in) {
+		instance += "." + in.Port
+	}
+	return instance
+}
+
 // Consume implements driver.Broker.
 func (b *runBroker) Consume(in driver.PlannedInlet, now func() time.Duration, sink func(delivery.Event)) driver.Inlet {
-	session := b.timing.session
+	c := b.settings.Inlet(in.Port)
+	session := c.SessionTimeout
 	if session == 0 && b.embedded != nil {
 		session = devbroker.MinSession
 	}
 	return b.client.Consume(kafka.Inlet{
-		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: in.ClientID,
-		InstanceID: b.held.instance(), LeaveStatic: true, SessionTimeout: session, Now: now,
+		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: orElse(c.ClientID, in.ClientID),
+		InstanceID: b.instance(in, c.InstanceID), Assignors: c.Assignors, StartLatest: c.StartLatest,
+		ReadUncommitted: c.ReadUncommitted, Reset: c.Reset,
+		LeaveStatic: true, SessionTimeout: session, Now: now,
 	}, sink)
 }
 
 // Produce implements driver.Broker.
 func (b *runBroker) Produce(sink func(delivery.Event)) driver.Producer {
-	return b.client.Produce(kafka.ProducerConfig{WriteTimeout: b.timing.write}, sink)
+	return b.client.Produce(kafka.ProducerConfig{
+		WriteTimeout: b.timing.write, MaxBatchBytes: b.settings.Producer.MaxBatchBytes, Compression: b.settings.Producer.Compression,
+	}, sink)
 }

@@ -37,10 +37,10 @@ func TestPlanNamesThePlaceOfAWrongPort(t *testing.T) {
 		Ports: map[string]NamedPort{"nix": {"inlet", "flow.yaml:3"}, "inn": {"", "--topic"}, "out": {"inlet", "flow.yaml:5"}, "in": {"outlet", "flow.yaml:7"}},
 	}, &answer)
 	want := []string{
-		`flow.yaml:7 names "in" as an outlet, but it is an inlet of the streamlet`,
+		`flow.yaml:7 names "in" as an outlet, but it is an inlet; of that kind it has out`,
 		`--topic names "inn", which the streamlet does not have; it has in, out`,
 		`flow.yaml:3 names "nix", which the streamlet does not have; it has in`,
-		`flow.yaml:5 names "out" as an inlet, but it is an outlet of the streamlet`,
+		`flow.yaml:5 names "out" as an inlet, but it is an outlet; of that kind it has in`,
 	}
 	if strings.Join(problems, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(problems, "\n"), strings.Join(want, "\n"))

@@ -214,7 +214,8 @@ func wrongPorts(named map[string]NamedPort, inlets, outlets []string) []string {
 		switch {
 		case n.Kind == "inlet" && !in && out, n.Kind == "outlet" && !out && in:
 			other := map[string]string{"inlet": "outlet", "outlet": "inlet"}[n.Kind]
-			problems = append(problems, fmt.Sprintf("%s names %q as an %s, but it is an %s of the streamlet", n.Where, port, n.Kind, other))
+			have := map[string][]string{"inlet": inlets, "outlet": outlets}[n.Kind]
+			problems = append(problems, fmt.Sprintf("%s names %q as an %s, but it is an %s; of that kind it has %s", n.Where, port, n.Kind, other, list(have)))
 		case n.Kind == "inlet" && !in:
 			problems = append(problems, fmt.Sprintf("%s names %q, which the streamlet does not have; it has %s", n.Where, port, list(inlets)))
 		case n.Kind == "outlet" && !out:

@@ -54,7 +54,7 @@ func unquoted(err error) string {
 
 func checkPort(text string) string {
 	if n, err := strconv.Atoi(text); err != nil || n < 0 || n > 65535 {
-		return "it is a port, from 0 (any) to 65535"
+		return "it is a port, from 0 (none) to 65535"
 	}
 	return ""
 }

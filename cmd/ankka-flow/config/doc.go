@@ -3,7 +3,8 @@
 // and complete, or into every problem that there is, each with its place.
 //
 // Flags win over the environment, the environment over the file, the file over the
-// defaults; key by key, so that --topic in=x changes one port of a file. Keys lists
+// defaults; key by key, so that --topic in=x changes one port of a file (but a flag
+// replaces its variable, all of its lines). Keys lists
 // every setting once: the flags' help, --print-config, docs/configuration.md, the
 // environment's names and the hint for a misspelt key are made from it. JavaKeys
 // does the same for the names of the Java client in connection-config,

@@ -75,7 +75,8 @@ const intro = `# Configuration
 
 ankka-flow needs none: without any it names everything after the streamlet and uses an embedded broker. What is set
 comes from flags, the environment and one file. **Flags win over the environment, the environment over the file, the
-file over the defaults**, key by key.
+file over the defaults**, key by key: ` + "`--topic in=x`" + ` changes one port of a file. (A flag replaces its variable, though, all of
+its lines.)
 
     ankka-flow run -c flow.yaml --print-config     # the result, where each value is from, secrets hidden
     ankka-flow check --offline -c flow.yaml        # what is wrong with it, all at once; exit code 2

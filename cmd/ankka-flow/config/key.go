@@ -101,8 +101,8 @@ func (k *Key) Usage() string {
 	return text
 }
 
-// has reports whether a command has the key's flag.
-func (k *Key) has(command string) bool {
+// Has reports whether a command has the key's flag.
+func (k *Key) Has(command string) bool {
 	if k.Commands == nil {
 		return true
 	}
@@ -166,7 +166,7 @@ var Keys = []Key{
 	{Name: "session-timeout", Env: "FLOW_SESSION_TIMEOUT", Kind: Duration, Least: 1000, Meaning: "session.timeout.ms of every inlet (default: 45s, on the embedded broker 6s)"},
 
 	{Name: "state-dir", Env: "FLOW_STATE_DIR", Kind: Path, Meaning: "folder of the files ready and alive (default: .ankka-flow/run/NAME)"},
-	{Name: "metrics-port", Env: "FLOW_METRICS_PORT", Kind: Int, Default: "2050", Check: checkPort, Meaning: "port of the metrics, the probes and the status page; outside containers the next free one is taken"},
+	{Name: "metrics-port", Flag: "metrics-port", Commands: onlyRun, Kind: Int, Default: "2050", Check: checkPort, Meaning: "port of the metrics, the probes and the status page, 0: none; outside containers the next free one is taken"},
 	{Name: "pod-name", Env: "FLOW_POD_NAME", Kind: Text, Meaning: "name of the pod, for its events. Processes see the variable too"},
 	{Name: "pod-namespace", Env: "FLOW_POD_NAMESPACE", Kind: Text, Meaning: "namespace of the pod. Processes see the variable too"},
 

@@ -42,7 +42,8 @@ type loader struct {
 }
 
 // Load resolves an input. The error is Problems: everything that is wrong, for the
-// person who wrote it. The Settings are nil then.
+// person who wrote it. The Settings are then what could be read all the same, to find
+// more problems with, and not to be run.
 func Load(in Input) (*Settings, error) {
 	l := &loader{in: in, env: map[string]string{}, values: map[string]value{}, used: map[string]bool{}, unknown: map[string]bool{}}
 	for _, e := range in.Environ {
@@ -56,7 +57,7 @@ func Load(in Input) (*Settings, error) {
 	l.addDefaults()
 	s := l.resolve()
 	if len(l.problems) > 0 {
-		return nil, l.problems.sorted()
+		return s, l.problems.sorted()
 	}
 	return s, nil
 }
@@ -116,8 +117,8 @@ func (l *loader) readEnvironment() {
 	for i := range Keys {
 		k := &Keys[i]
 		text := l.env[k.Variable()]
-		if text == "" || k.Flag != "" && !k.has(l.in.Command) {
-			continue
+		if _, given := l.in.Flags[k.Flag]; text == "" || k.Flag != "" && (given || !k.Has(l.in.Command)) {
+			continue // a flag replaces its variable, all of its lines
 		}
 		o := origin{rank: fromEnvironment, name: k.Variable()}
 		texts := []string{text}

@@ -171,7 +171,7 @@ func TestPrecedence(t *testing.T) {
 		Flags: map[string][]string{
 			"config": {path}, "pipeline": {"flag"}, "topic": {"a=flag-a"}, "param": {"x=flag=x", "z="}, "brokers": {"flag:1,flag:2"}, "embedded": {"false"},
 		},
-		Environ: []string{"FLOW_PIPELINE=environment", "FLOW_LOG_LEVEL=error", "FLOW_STOP_TIMEOUT=", "FLOW_TOPIC=a=environment-a\nb=environment-b", "FLOW_WATCH=1", "FLOW_SESSION_TIMEOUT=9s"},
+		Environ: []string{"FLOW_PIPELINE=environment", "FLOW_LOG_LEVEL=error", "FLOW_STOP_TIMEOUT=", "FLOW_TOPIC=nonsense", "FLOW_INPUT=a=x\nb=y", "FLOW_WATCH=1", "FLOW_SESSION_TIMEOUT=9s"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestPrecedence(t *testing.T) {
 		"file":                      {s.LogFormat, "json"},
 		"default":                   {s.Color, "auto"},
 		"an empty variable is none": {s.Timings.Stop, 5 * time.Second},
-		"topics":                    {s.Topics, map[string]string{"a": "flag-a", "b": "environment-b", "c": "fc"}},
+		"topics":                    {s.Topics, map[string]string{"a": "flag-a", "b": "fb", "c": "fc"}},
 		"params":                    {s.PlainParams(), map[string]string{"x": "flag=x", "y": "fy", "z": ""}},
 		"brokers":                   {s.Brokers, []string{"flag:1", "flag:2"}},
 		"watch":                     {s.Watch, true},
@@ -196,7 +196,7 @@ func TestPrecedence(t *testing.T) {
 	out := s.Print()
 	for _, want := range []string{
 		`pipeline: "flag"  # --pipeline`, `log-level: "error"  # FLOW_LOG_LEVEL`, `log-format: "json"  # ` + path + ":3", `color: "auto"  # default`,
-		`# --config: "` + path + `"  # --config`, `b: "environment-b"  # FLOW_TOPIC`,
+		`# --config: "` + path + `"  # --config`, `input: "y"  # FLOW_INPUT`,
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("--print-config lacks %q:\n%s", want, out)

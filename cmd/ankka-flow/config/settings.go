@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -66,7 +67,7 @@ type Settings struct {
 	Trace string
 
 	// StateDir is the folder of ready and alive; empty: the default. MetricsPort 0
-	// is any.
+	// is none.
 	StateDir              string
 	MetricsPort           int
 	PodName, PodNamespace string
@@ -131,4 +132,26 @@ func (s *Settings) PlainParams() map[string]string {
 		plain[name] = p.Reveal()
 	}
 	return plain
+}
+
+// Flag is what a flag that was not given should be set to, value by value; nil: it
+// keeps its default. Flags of NAME=VALUE have none: they are in the maps.
+func (s *Settings) Flag(name string) []string {
+	k := KeyOfFlag(name)
+	if k == nil || k.Kind == Pairs {
+		return nil
+	}
+	v, ok := s.loaded.values[k.id()]
+	if !ok || v.origin.rank == fromDefault || v.text == "" {
+		return nil
+	}
+	switch {
+	case name == "embedded" && !s.Embedded, name == "brokers" && s.Embedded:
+		return nil // the other one was chosen
+	case name == "brokers":
+		return s.Brokers
+	case k.Kind == Lines:
+		return strings.Split(v.text, "\n")
+	}
+	return []string{v.text}
 }

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ankka-flow/cmd/ankka-flow/config"
+	"ankka-flow/delivery/driver"
+	"ankka-flow/delivery/kafka"
+)
+
+// unconfigured are the commands that work whatever the configuration is.
+var unconfigured = map[string]bool{"ankka-flow": true, "version": true, "help": true, "completion": true, cobra.ShellCompRequestCmd: true}
+
+// configure reads the configuration of a command, and gives the flags that were
+// not given what the environment and the file say. Every problem is in the error.
+func (a *app) configure(cmd *cobra.Command) error {
+	if unconfigured[cmd.Name()] || cmd.HasParent() && cmd.Parent().Name() == "completion" {
+		a.settings = &config.Settings{}
+		return nil
+	}
+	flags := cmd.Flags()
+	in := config.Input{Command: cmd.Name(), Flags: map[string][]string{}, Environ: os.Environ(), Variables: variables(cmd.Root())}
+	if cmd.Name() == "check" { // it judges what run would do
+		in.Command = "run"
+	}
+	flags.Visit(func(f *pflag.Flag) {
+		if configured(cmd, f) {
+			in.Flags[f.Name] = flagTexts(f)
+		}
+	})
+	settings, err := config.Load(in)
+	a.settings = settings
+	if err != nil {
+		return err
+	}
+	var problems []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || !configured(cmd, f) {
+			return
+		}
+		for _, text := range settings.Flag(f.Name) {
+			if err := flags.Set(f.Name, text); err != nil {
+				problems = append(problems, fmt.Errorf("--%s: %w", f.Name, err))
+			}
+		}
+	})
+	return errors.Join(problems...)
+}
+
+// configured says that a flag of a command is a setting of the table; others are
+// arguments, which only their variables may stand for.
+func configured(cmd *cobra.Command, f *pflag.Flag) bool {
+	key := config.KeyOfFlag(f.Name)
+	return key != nil && key.Has(cmd.Name())
+}
+
+// flagTexts is what a flag was given, as often as it was.
+func flagTexts(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
+}
+
+// variables are those of every command's flags.
+func variables(root *cobra.Command) []string {
+	var names []string
+	for _, cmd := range append(root.Commands(), root) {
+		add := func(f *pflag.Flag) { names = append(names, config.EnvironmentName(f.Name)) }
+		cmd.Flags().VisitAll(add)
+		cmd.PersistentFlags().VisitAll(add)
+	}
+	return names
+}
+
+// usage is the help text of a flag that is a setting.
+func usage(flag string) string { return config.KeyOfFlag(flag).Usage() }
+
+// namedBrokers is how the configured brokers are reached; without any, Brokers is
+// empty.
+func (a *app) namedBrokers() kafka.Config {
+	s := a.settings
+	return kafka.Config{Brokers: s.Brokers, TLS: s.TLS, SASL: s.SASL, RequestTimeout: s.RequestTimeout, DialTimeout: s.DialTimeout}
+}
+
+// embeddedAsked refuses to choose the embedded broker by itself where there is a
+// configuration file: whoever wrote one means another.
+func embeddedAsked(s *config.Settings) error {
+	if len(s.Brokers) > 0 || s.Embedded || s.File == "" {
+		return nil
+	}
+	return misuse("%s names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded", s.File)
+}
+
+// declared is what the configuration says about the streamlet.
+func declared(s *config.Settings) driver.Declared {
+	d := driver.Declared{
+		Pipeline: s.Pipeline, Streamlet: s.Streamlet, Topics: s.Topics, Groups: s.Groups, ClientIDs: s.ClientIDs,
+		Ports: map[string]driver.NamedPort{}, Params: s.PlainParams(), Inputs: s.Inputs, Errors: s.Errors,
+	}
+	for port, p := range s.Ports {
+		d.Ports[port] = driver.NamedPort{Kind: p.Kind, Where: p.Where}
+	}
+	return d
+}
+
+// shared says that another inlet of a plan is in the same group, where a static
+// member's name may be used once.
+func shared(plan *driver.Plan, in driver.PlannedInlet) bool {
+	for _, other := range plan.Inlets {
+		if other.Port != in.Port && other.Group == in.Group {
+			return true
+		}
+	}
+	return false
+}
+
+func newCheck(a *app) *cobra.Command {
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "check --offline",
+		Short: "Say whether the configuration is good",
+		Long: `check --offline reads the configuration as run would and prints a line that begins with ok
+or FAIL for each thing it looked at. Exit code 2: there is a problem.`,
+		Example: "  ankka-flow check --offline -c flow.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return misuse("check takes no arguments, but there is %q", args[0])
+			case !offline:
+				return misuse("check reads the configuration alone so far; say so with --offline")
+			}
+			return a.check(cmd)
+		},
+	}
+	cmd.Flags().BoolVar(&offline, "offline", false, "read the configuration only; connect to nothing")
+	return cmd
+}
+
+// check prints what is wrong with the configuration, or that it is good.
+func (a *app) check(cmd *cobra.Command) error {
+	err := a.configure(cmd)
+	if err == nil {
+		err = embeddedAsked(a.settings)
+	}
+	if err == nil {
+		what := "flags and environment"
+		if a.settings.File != "" {
+			what = a.settings.File
+		}
+		_, err = fmt.Fprintf(a.stdout, "ok config: %s\n", what)
+		return err
+	}
+	for _, line := range strings.Split(err.Error(), "\n") {
+		if _, err := fmt.Fprintf(a.stdout, "FAIL config: %s\n", line); err != nil {
+			return err
+		}
+	}
+	return &exitError{code: misuseCode}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/signal"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ankka-flow/delivery/devbroker"
+	"ankka-flow/delivery/kafka/names"
 )
 
 // defaultBrokerData is where the embedded broker keeps its data, under the
@@ -32,7 +34,10 @@ data, so that run, produce and consume in the same directory find it.`,
 			if len(args) > 0 {
 				return misuse("broker takes no arguments, but there is %q", args[0])
 			}
-			if _, _, err := net.SplitHostPort(listen); err != nil {
+			if len(a.global.brokers) > 0 {
+				return misuse("broker starts the embedded broker, while --brokers (FLOW_BROKERS) names another; leave that out")
+			}
+			if !isListenAddress(listen) {
 				return misuse("--listen %q: it is host:port, such as %s", listen, devbroker.DefaultListen)
 			}
 			wanted, err := parseTopics(topics)
@@ -49,10 +54,21 @@ data, so that run, produce and consume in the same directory find it.`,
 	return cmd
 }
 
+// isListenAddress: host:port, with a port that is one.
+func isListenAddress(listen string) bool {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
 // newTopic is a topic of --topic.
 type newTopic struct {
 	name       string
 	partitions int32
+	counted    bool // their number was given
 }
 
 func parseTopics(given []string) ([]newTopic, error) {
@@ -65,9 +81,9 @@ func parseTopics(given []string) ([]newTopic, error) {
 			if err != nil || n < 1 || n > 10_000 {
 				return nil, misuse("--topic %s: the number of partitions is from 1 to 10000", g)
 			}
-			t.partitions = int32(n)
+			t.partitions, t.counted = int32(n), true
 		}
-		if err := checkTopicName(name); err != nil {
+		if err := names.CheckTopic(name); err != nil {
 			return nil, misuse("--topic %s: %w", g, err)
 		}
 		topics = append(topics, t)
@@ -75,39 +91,51 @@ func parseTopics(given []string) ([]newTopic, error) {
 	return topics, nil
 }
 
-// checkTopicName is Kafka's rule for topic names.
-func checkTopicName(name string) error {
-	if name == "" || name == "." || name == ".." || len(name) > 249 {
-		return fmt.Errorf("%q is not a topic's name (1 to 249 characters, not . or ..)", name)
+func (a *app) runBroker(ctx context.Context, cfg devbroker.Config, topics []newTopic, reset bool) error {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if reset {
+		if err := devbroker.Reset(cfg.Dir); err != nil {
+			return brokerFailure(err)
+		}
 	}
-	for _, r := range name {
-		ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
-		if !ok {
-			return fmt.Errorf("%q is not a topic's name: it has %q (letters, digits, . _ and - are allowed)", name, r)
+	broker, err := devbroker.Open(cfg)
+	if err != nil {
+		return brokerFailure(err)
+	}
+	defer func() {
+		broker.Close()
+		a.log.Info("ended; its data stays in "+cfg.Dir, "event", "broker")
+	}()
+	if err := a.makeTopics(broker, topics); err != nil {
+		return err
+	}
+	a.log.Info(fmt.Sprintf("embedded at %s, kept in %s, development only; Ctrl-C ends it", broker.Address(), cfg.Dir), "event", "broker")
+	<-ctx.Done()
+	return nil
+}
+
+// makeTopics makes the topics of --topic and says which.
+func (a *app) makeTopics(broker *devbroker.Broker, topics []newTopic) error {
+	for _, t := range topics {
+		has := broker.Partitions(t.name)
+		if has == 0 {
+			if err := broker.CreateTopic(t.name, t.partitions); err != nil {
+				return fmt.Errorf("--topic %s: %w", t.name, err)
+			}
+			a.log.Info(fmt.Sprintf("created %s (%s)", t.name, plural(int(t.partitions), "partition")), "event", "topics")
+		} else if t.counted && has != t.partitions {
+			a.log.Warn(fmt.Sprintf("%s has %s already; --topic %s:%d changes nothing", t.name, plural(int(has), "partition"), t.name, t.partitions), "event", "topics")
 		}
 	}
 	return nil
 }
 
-func (a *app) runBroker(ctx context.Context, cfg devbroker.Config, topics []newTopic, reset bool) error {
-	if reset {
-		if err := devbroker.Reset(cfg.Dir); err != nil {
-			return err
-		}
+// brokerFailure adds what to do about a directory that cannot be used.
+func brokerFailure(err error) error {
+	var dir *devbroker.DirError
+	if errors.As(err, &dir) {
+		return fmt.Errorf("%w; name another directory with --data", err)
 	}
-	broker, err := devbroker.Open(cfg)
-	if err != nil {
-		return err
-	}
-	defer broker.Close()
-	for _, t := range topics {
-		if err := broker.CreateTopic(t.name, t.partitions); err != nil {
-			return err
-		}
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	a.log.Info(fmt.Sprintf("embedded at %s, kept in %s, development only; Ctrl-C ends it", broker.Address(), cfg.Dir), "event", "broker")
-	<-ctx.Done()
-	return nil
+	return err
 }

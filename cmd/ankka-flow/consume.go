@@ -17,14 +17,15 @@ import (
 
 	"ankka-flow/cmd/ankka-flow/recordline"
 	"ankka-flow/delivery/kafka"
+	"ankka-flow/delivery/kafka/names"
 	"ankka-flow/delivery/record"
 )
 
 // consumeFlags is what `consume` is told.
 type consumeFlags struct {
 	offset     string
-	count      int
-	partition  int32
+	count      countFlag
+	partition  partitionFlag
 	exit       bool
 	values     bool
 	nest       bool
@@ -48,11 +49,12 @@ group and commits nothing. Under read_committed, aborted records are left out.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.offset, "offset", "o", "start", "where to begin in each partition: start, end, N, -N (the last N), or @TIME (RFC 3339, or milliseconds since 1970)")
-	flags.IntVarP(&f.count, "count", "n", 0, "end after this many records (default: never)")
-	flags.Int32VarP(&f.partition, "partition", "p", -1, "only this partition")
+	f.partition = anyPartition
+	flags.VarP(&f.count, "count", "n", "end after this many records (default: never)")
+	flags.VarP(&f.partition, "partition", "p", "only this partition")
 	flags.BoolVarP(&f.exit, "exit", "e", false, "end at the end that each partition has now")
 	flags.BoolVar(&f.values, "values", false, "print only the values, as they are, a line each")
-	flags.BoolVar(&f.nest, "nest", false, "put values that are JSON objects or arrays inline")
+	flags.BoolVar(&f.nest, "nest", false, "put values that are JSON objects or arrays inline, reformatted to be compact; without it, produce gets back the very bytes")
 	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
 	return cmd
 }
@@ -64,11 +66,8 @@ type place struct {
 }
 
 func (a *app) consume(ctx context.Context, f *consumeFlags, topic string) error {
-	if err := checkTopicName(topic); err != nil {
+	if err := names.CheckTopic(topic); err != nil {
 		return misuse("%w", err)
-	}
-	if f.count < 0 {
-		return misuse("--count %d: it is a number of records", f.count)
 	}
 	at, err := parseOffset(f.offset)
 	if err != nil {
@@ -76,22 +75,31 @@ func (a *app) consume(ctx context.Context, f *consumeFlags, topic string) error 
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	client, closeClient, err := a.connect(ctx, f.brokerData)
+	err = a.follow(ctx, f, topic, at)
+	if ctx.Err() != nil {
+		return nil // Ctrl-C is how it is ended
+	}
+	return err
+}
+
+// follow prints the topic from a start on.
+func (a *app) follow(ctx context.Context, f *consumeFlags, topic string, at *start) error {
+	conn, err := a.connect(ctx, f.brokerData)
 	if err != nil {
 		return err
 	}
-	defer closeClient()
-	places, err := at.places(ctx, client, topic, f.partition)
+	defer conn.close()
+	if err := conn.toRead(ctx, topic); err != nil {
+		return err
+	}
+	places, err := at.places(ctx, conn.client, topic, f.partition)
 	if err != nil {
 		return err
 	}
-	printer := &printer{out: bufio.NewWriter(a.stdout), flags: f, topic: topic, left: f.count}
-	err = printer.follow(ctx, client, places)
+	printer := &printer{out: bufio.NewWriter(a.stdout), flags: f, topic: topic, left: int(f.count)}
+	err = printer.follow(ctx, conn.client, places)
 	if flushErr := printer.out.Flush(); err == nil {
 		err = flushErr
-	}
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return nil // Ctrl-C is how it is ended
 	}
 	return err
 }
@@ -134,7 +142,7 @@ func parseOffset(text string) (*start, error) {
 }
 
 // places is where each partition begins and ends, in partition order.
-func (s *start) places(ctx context.Context, client *kafka.Client, topic string, only int32) ([]place, error) {
+func (s *start) places(ctx context.Context, client *kafka.Client, topic string, only partitionFlag) ([]place, error) {
 	firsts, err := client.ListOffsets(ctx, topic, kafka.Earliest)
 	if err != nil {
 		return nil, err
@@ -154,12 +162,12 @@ func (s *start) places(ctx context.Context, client *kafka.Client, topic string, 
 			return nil, err
 		}
 	}
-	if _, ok := ends[only]; only >= 0 && !ok {
-		return nil, misuse("--partition %d: topic %s has partitions 0 to %d", only, topic, len(ends)-1)
+	if err := only.check(topic, int32(len(ends))); err != nil {
+		return nil, err
 	}
 	var places []place
 	for partition, end := range ends {
-		if only >= 0 && partition != only {
+		if only != anyPartition && partition != int32(only) {
 			continue
 		}
 		p := place{partition: partition, offset: begins[partition], end: end}

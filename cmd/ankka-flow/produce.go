@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/signal"
+	"log/slog"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +14,7 @@ import (
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/devbroker"
 	"ankka-flow/delivery/kafka"
+	"ankka-flow/delivery/kafka/names"
 	"ankka-flow/delivery/record"
 )
 
@@ -26,7 +23,7 @@ type produceFlags struct {
 	key        string
 	keyGiven   bool
 	headers    []string
-	partition  int32
+	partition  partitionFlag
 	raw        bool
 	brokerData string
 }
@@ -36,9 +33,16 @@ func newProduce(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC [FILE]",
 		Short: "Write records to a topic",
-		Long: `produce writes a record for each line of FILE, or of stdin. A line is a record as JSON, as
-consume prints it: {"key": "k", "value": "v", "headers": [["name", "value"]]}; a value that is a
-JSON object stands for its compact text. With --raw, a line is a value.`,
+		Long: `produce writes a record for each line of FILE, or of stdin, as it comes. A line is a record as
+JSON, as consume prints it: {"key": "k", "value": "v", "headers": [["name", "value"]]}; a value that
+is a JSON object stands for its compact text, one that is no text is given as "value_base64". The
+timestamp is kept; "topic", "partition" and "offset" say where a record was read and are ignored:
+the partition comes from the key, or from --partition. Empty lines are skipped.
+
+With --raw, a line is a value, byte for byte: what stands between two newlines, also if that is nothing.
+
+On the embedded broker, a topic that is missing is made. Ctrl-C ends the reading; what was read is
+written.`,
 		Example: `  echo '{"key":"c9","value":{"total":7}}' | ankka-flow produce cart-router.in`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.keyGiven = cmd.Flags().Changed("key")
@@ -48,10 +52,11 @@ JSON object stands for its compact text. With --raw, a line is a value.`,
 			return a.produce(cmd.Context(), &f, args)
 		},
 	}
+	f.partition = anyPartition
 	cmd.Flags().StringVarP(&f.key, "key", "k", "", "key of every record that has none")
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every record, NAME=VALUE, behind its own; may be given several times")
-	cmd.Flags().Int32VarP(&f.partition, "partition", "p", -1, "partition to write to (default: by the key, as Java does)")
-	cmd.Flags().BoolVar(&f.raw, "raw", false, "lines are values")
+	cmd.Flags().VarP(&f.partition, "partition", "p", "partition to write to (default: by the key, as Java does)")
+	cmd.Flags().BoolVar(&f.raw, "raw", false, "lines are values, byte for byte")
 	cmd.Flags().StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
 	return cmd
 }
@@ -62,21 +67,72 @@ func (f *produceFlags) defaults(l *recordline.Line, headers []record.Header) {
 		l.Key = []byte(f.key)
 	}
 	l.Headers = append(l.Headers, headers...)
-	l.Partition = f.partition
+	l.Partition = int32(f.partition) // what the line says is where it was read
 }
 
-// produceChunk is how many lines are written at once: the broker confirms
-// them before more are read, so that what was counted was written.
-const produceChunk = 1000
+// parse reads a line as the flags say.
+func (f *produceFlags) parse() func([]byte) (*recordline.Line, error) {
+	if !f.raw {
+		return recordline.Parse
+	}
+	return func(text []byte) (*recordline.Line, error) {
+		return &recordline.Line{Record: record.Record{Value: text, Timestamp: record.Now}}, nil
+	}
+}
 
 func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error {
 	topic := args[0]
-	if err := checkTopicName(topic); err != nil {
+	if err := names.CheckTopic(topic); err != nil {
 		return misuse("%w", err)
 	}
+	headers, err := parseHeaders(f.headers)
+	if err != nil {
+		return err
+	}
+	in, file := a.stdin, "stdin"
+	if len(args) == 2 {
+		f, err := openInput(args[1])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in, file = f, args[1]
+	}
+	interrupts := watchInterrupts(ctx)
+	defer interrupts.stop()
+	conn, err := a.connect(interrupts.first, f.brokerData)
+	if err == nil {
+		defer conn.close()
+		err = conn.toWrite(interrupts.first, topic, f.partition)
+	}
+	if interrupts.first.Err() != nil {
+		return interrupts.exit() // before anything was read
+	}
+	if err != nil {
+		return err
+	}
+	p := &pump{w: newLineWriter(conn.client, topic), flags: f, headers: headers}
+	whole, err := p.run(interrupts, readLines(in, file, f.raw, f.parse()))
+	if closeErr := p.w.close(); err == nil {
+		err = closeErr
+	}
+	if interrupts.second.Err() != nil {
+		return interrupts.exit()
+	}
+	if err != nil {
+		return fmt.Errorf("%w (%s written to %s)", err, plural(p.written, "record"), topic)
+	}
+	fmt.Fprintf(a.stderr, "%s written to %s\n", plural(p.written, "record"), topic)
+	if !whole && !isTerminalInput(in) {
+		return interrupts.exit() // the rest of the input is not written
+	}
+	return nil // also after Ctrl-C where somebody types: so it is ended
+}
+
+func parseHeaders(given []string) ([]record.Header, error) {
 	var problems []error
 	var headers []record.Header
-	for _, h := range f.headers {
+	for _, h := range given {
 		name, value, ok := strings.Cut(h, "=")
 		if !ok {
 			problems = append(problems, fmt.Errorf("--header %q: it has the form NAME=VALUE", h))
@@ -84,92 +140,93 @@ func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error
 		headers = append(headers, record.Header{Name: []byte(name), Value: []byte(value)})
 	}
 	if err := errors.Join(problems...); err != nil {
-		return misuse("%w", err)
+		return nil, misuse("%w", err)
 	}
-	in, file := a.stdin, "stdin"
-	if len(args) == 2 {
-		f, err := os.Open(args[1])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in, file = f, args[1]
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	client, close, err := a.connect(ctx, f.brokerData)
-	if err != nil {
-		return err
-	}
-	defer close()
-	if err := checkPartition(ctx, client, topic, f.partition); err != nil {
-		return err
-	}
-	w := newLineWriter(client, topic)
-	written, err := a.pump(ctx, f, w, headers, bufio.NewReader(in), file)
-	if closeErr := w.close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("%w (%s written to %s)", err, plural(written, "record"), topic)
-	}
-	fmt.Fprintf(a.stderr, "%s written to %s\n", plural(written, "record"), topic)
-	return nil
+	return headers, nil
 }
 
-// checkPartition: a record for a partition that does not exist would wait for
-// ever.
-func checkPartition(ctx context.Context, client *kafka.Client, topic string, partition int32) error {
-	if partition < 0 {
-		return nil
-	}
-	topics, err := client.Topics(ctx, topic)
-	if err != nil {
-		return err
-	}
-	if err := topics[topic].Err; err != nil {
-		return err
-	}
-	if n := topics[topic].Partitions; partition >= n {
-		return misuse("--partition %d: topic %s has partitions 0 to %d", partition, topic, n-1)
-	}
-	return nil
+const (
+	// produceChunk is how many lines are written at once at most: the broker
+	// confirms them before more are, so that what was counted was written.
+	produceChunk = 1000
+	// produceChunkBytes bounds the values that wait to be written.
+	produceChunkBytes = 8 << 20
+	// produceLinger is how long a line waits for more to come with it.
+	produceLinger = 20 * time.Millisecond
+)
+
+// pump writes lines as they come.
+type pump struct {
+	w       *lineWriter
+	flags   *produceFlags
+	headers []record.Header
+	chunk   []*recordline.Line
+	bytes   int
+	written int
 }
 
-// pump writes the lines chunk by chunk; a line with a mistake ends it, after
-// the lines before it were written.
-func (a *app) pump(ctx context.Context, f *produceFlags, w *lineWriter, headers []record.Header, in io.Reader, file string) (written int, err error) {
-	parse := recordline.Parse
-	if f.raw {
-		parse = func(text []byte) (*recordline.Line, error) {
-			return &recordline.Line{Record: record.Record{Value: text, Timestamp: record.Now}}, nil
+// run writes until the input ends, and says whether it was read as a whole. A
+// line with a mistake ends it, after the lines before it were written; so does
+// the first interrupt. The second ends also the writing.
+func (p *pump) run(interrupts *interrupts, lines <-chan inputLine) (whole bool, err error) {
+	for {
+		var linger <-chan time.Time
+		if len(p.chunk) > 0 {
+			linger = time.After(produceLinger)
 		}
-	}
-	var chunk []*recordline.Line
-	flush := func() error {
-		err := w.write(ctx, chunk)
-		if err == nil {
-			written += len(chunk)
+		select {
+		case l, more := <-lines:
+			switch {
+			case !more:
+				return true, p.flush(interrupts.second)
+			case l.err != nil:
+				return false, errors.Join(p.flush(interrupts.second), l.err)
+			}
+			p.take(l.line)
+			if len(p.chunk) < produceChunk && p.bytes < produceChunkBytes {
+				continue
+			}
+			err = p.flush(interrupts.second)
+		case <-linger:
+			err = p.flush(interrupts.second)
+		case <-interrupts.first.Done():
+			return p.rest(interrupts.second, lines)
 		}
-		chunk = chunk[:0]
-		return err
-	}
-	var failure error
-	readErr := eachLine(in, file, func(l *recordline.Line, err error) bool {
 		if err != nil {
-			failure = err
-			return false
+			return false, err
 		}
-		f.defaults(l, headers)
-		if chunk = append(chunk, l); len(chunk) == produceChunk {
-			failure = flush()
-		}
-		return failure == nil && ctx.Err() == nil
-	}, parse)
-	if len(chunk) > 0 && ctx.Err() == nil {
-		failure = errors.Join(failure, flush())
 	}
-	return written, errors.Join(failure, readErr, ctx.Err())
+}
+
+// rest writes what was read before the interrupt.
+func (p *pump) rest(ctx context.Context, lines <-chan inputLine) (whole bool, err error) {
+	for {
+		select {
+		case l, more := <-lines:
+			if more && l.err == nil {
+				p.take(l.line)
+				continue
+			}
+			return !more, errors.Join(p.flush(ctx), l.err)
+		default:
+			return false, p.flush(ctx)
+		}
+	}
+}
+
+func (p *pump) take(l *recordline.Line) {
+	p.flags.defaults(l, p.headers)
+	p.chunk = append(p.chunk, l)
+	p.bytes += len(l.Key) + len(l.Value)
+}
+
+func (p *pump) flush(ctx context.Context) error {
+	err := p.w.write(ctx, p.chunk)
+	if err == nil {
+		p.written += len(p.chunk)
+	}
+	p.chunk, p.bytes = p.chunk[:0], 0
+	return err
 }
 
 func plural(n int, what string) string {
@@ -179,47 +236,129 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// connect reaches the brokers of --brokers, or the embedded broker that keeps
-// its data in dir: the one that runs there, or one started for this command.
-func (a *app) connect(ctx context.Context, dir string) (*kafka.Client, func(), error) {
-	brokers := a.global.brokers
-	closeBroker := func() {}
-	if len(brokers) == 0 {
-		probe, cancel := context.WithTimeout(ctx, 10*time.Second)
-		defer cancel()
-		address, ok := devbroker.Find(probe, dir)
-		if !ok {
-			own, err := openForCommand(dir)
-			if err != nil {
-				return nil, nil, err
-			}
-			address, closeBroker = own.Address(), own.Close
-		}
-		brokers = []string{address}
-	}
-	client, err := kafka.NewClient(kafka.Config{Brokers: brokers, ClientID: "ankka-flow", Logger: a.log.With("event", "kafka")})
-	if err != nil {
-		closeBroker()
-		return nil, nil, misuse("--brokers: %w", err)
-	}
-	closeAll := func() {
-		client.Close()
-		closeBroker()
-	}
-	if err := client.Probe(ctx); err != nil {
-		closeAll()
-		return nil, nil, err
-	}
-	return client, closeAll, nil
+// connection is a command's way to the brokers.
+type connection struct {
+	client *kafka.Client
+	// embedded is the embedded broker; nil where brokers are named.
+	embedded *embedded
+	// brokers are where it is, for messages.
+	brokers []string
+	log     *slog.Logger
 }
 
-// openForCommand starts the embedded broker for one command, on data that is
-// there. Without any there is nothing to reach.
-func openForCommand(dir string) (*devbroker.Broker, error) {
-	if _, err := os.Stat(dir); err != nil {
+// connect reaches the brokers of --brokers, or the embedded broker that keeps
+// its data in dir: the one that runs there, or one started for this command.
+func (a *app) connect(ctx context.Context, dir string) (*connection, error) {
+	conn := &connection{brokers: a.global.brokers, log: a.log}
+	cfg := a.namedBrokers()
+	if len(cfg.Brokers) == 0 {
+		var err error
+		if conn.embedded, err = a.embeddedForCommand(ctx, dir); err != nil {
+			return nil, err
+		}
+		cfg = conn.embedded.config()
+		conn.brokers = cfg.Brokers
+	}
+	client, err := a.newClient(cfg)
+	if err != nil {
+		conn.close()
+		return nil, err
+	}
+	conn.client = client
+	if err := client.Probe(ctx); err != nil {
+		conn.close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// embeddedForCommand is the embedded broker for one command: shared, or started
+// on data that is there. Without any there is nothing to reach.
+func (a *app) embeddedForCommand(ctx context.Context, dir string) (*embedded, error) {
+	find, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	if at, ok := devbroker.Find(find, dir); ok {
+		return a.shareEmbedded(dir, at), nil
+	}
+	if !devbroker.HasData(dir) {
 		return nil, misuse("no broker is named and %s has none: name yours with --brokers (FLOW_BROKERS), or start one here with `ankka-flow broker` or `ankka-flow run`", dir)
 	}
-	return devbroker.Open(devbroker.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	return a.openEmbedded(ctx, devbroker.Config{Dir: dir, Listen: "127.0.0.1:0"})
+}
+
+func (c *connection) close() {
+	if c.client != nil {
+		c.client.Close()
+	}
+	if c.embedded != nil {
+		c.embedded.close()
+	}
+}
+
+// toWrite makes sure that there are the topic and the partition: a record for
+// one that does not exist would wait for ever. On the embedded broker it makes
+// the topic.
+func (c *connection) toWrite(ctx context.Context, topic string, partition partitionFlag) error {
+	info, err := c.topic(ctx, topic)
+	if errors.Is(err, errNoTopic) && c.embedded != nil {
+		if err := createTopics(ctx, c.client, c.log, topic); err != nil {
+			return err
+		}
+		info, err = c.topic(ctx, topic)
+	}
+	switch {
+	case errors.Is(err, errNoTopic):
+		return c.noTopic(ctx, topic)
+	case err != nil:
+		return err
+	}
+	return partition.check(topic, info.Partitions)
+}
+
+// toRead makes sure that the topic exists.
+func (c *connection) toRead(ctx context.Context, topic string) error {
+	_, err := c.topic(ctx, topic)
+	if errors.Is(err, errNoTopic) {
+		return c.noTopic(ctx, topic)
+	}
+	return err
+}
+
+// errNoTopic says that the brokers know no such topic.
+var errNoTopic = errors.New("no such topic")
+
+func (c *connection) topic(ctx context.Context, topic string) (kafka.TopicInfo, error) {
+	topics, err := c.client.Topics(ctx, topic)
+	if err != nil {
+		return kafka.TopicInfo{}, err
+	}
+	info := topics[topic]
+	var code *kafka.CodeError
+	if errors.As(info.Err, &code) && code.Code == kafka.UnknownTopic {
+		return info, errNoTopic
+	}
+	return info, info.Err
+}
+
+// noTopic is the error for a topic that does not exist: where it was looked
+// for, which is meant perhaps, and how it is made.
+func (c *connection) noTopic(ctx context.Context, topic string) error {
+	brokers := strings.Join(c.brokers, ",")
+	where, making := "at "+brokers, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s", brokers, topic)
+	if c.embedded != nil {
+		where = fmt.Sprintf("at %s, kept in %s,", c.embedded.at(), c.embedded.dir)
+		making = "ankka-flow produce " + topic
+		if c.embedded.dir != defaultBrokerData {
+			making += " --broker-data " + c.embedded.dir
+		}
+	}
+	hint := ";"
+	if known, err := c.client.TopicNames(ctx); err == nil { // else the error at hand has to do
+		if hint = didYouMean(topic, known); hint == "" {
+			hint = ";"
+		}
+	}
+	return fmt.Errorf("the broker %s has no such topic: %s%s `%s` makes it", where, topic, hint, making)
 }
 
 // lineWriter writes lines to one topic and waits for each confirmation.
@@ -236,6 +375,9 @@ func newLineWriter(client *kafka.Client, topic string) *lineWriter {
 	return w
 }
 
+// errUnconfirmed says that nobody waits any longer for the confirmation.
+var errUnconfirmed = errors.New("the broker has not confirmed the last records; they may have been written")
+
 // write returns when every line is confirmed.
 func (w *lineWriter) write(ctx context.Context, lines []*recordline.Line) error {
 	if len(lines) == 0 {
@@ -246,7 +388,7 @@ func (w *lineWriter) write(ctx context.Context, lines []*recordline.Line) error 
 	for {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return errUnconfirmed
 		case ev := <-w.answers:
 			switch e := ev.(type) {
 			case delivery.Written:

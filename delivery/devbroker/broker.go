@@ -1,17 +1,18 @@
 package devbroker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"ankka-flow/delivery/kafka/names"
 )
 
 // DefaultListen is where the broker listens when nobody says otherwise: Kafka's
@@ -26,6 +27,11 @@ const DefaultPartitions = 3
 // lowest, so that a member that died without leaving is soon forgotten.
 const MinSession = 6 * time.Second
 
+// maxMessage is the largest batch, in bytes, that a topic takes where it has no
+// max.message.bytes of its own. It holds the largest record of the streamlets'
+// protocol (4 MiB) with what a batch adds; Kafka's own default is 1 MiB.
+const maxMessage = 5 << 20
+
 // Config is what a broker needs.
 type Config struct {
 	// Dir is the data directory; it is made where it is missing.
@@ -35,6 +41,10 @@ type Config struct {
 	// AnyPort falls back to a free port when the one in Listen is taken,
 	// instead of returning an error.
 	AnyPort bool
+	// ClusterID, where it is not empty, is that of the data which must be there
+	// already: Open refuses with *OtherDataError, and makes nothing, where the
+	// directory has none or that of another cluster.
+	ClusterID string
 }
 
 // Broker is a running embedded broker.
@@ -43,6 +53,7 @@ type Broker struct {
 	lock    *os.File
 	dir     string
 	address string
+	id      string
 }
 
 // InUseError says that the data directory has a live broker already. A caller
@@ -52,9 +63,15 @@ type InUseError struct {
 	Dir string
 	// Address is empty when the other one has not written it yet.
 	Address string
+	// ClusterID is that of the data; empty as Address, or when the other one
+	// is of a version that wrote none.
+	ClusterID string
 }
 
 func (e *InUseError) Error() string {
+	if e.Address == "" {
+		return fmt.Sprintf("the data in %s belongs to a broker that is just starting", e.Dir)
+	}
 	return fmt.Sprintf("the data in %s belongs to a broker that runs at %s; use that one, stop it, or name another directory", e.Dir, e.Address)
 }
 
@@ -73,28 +90,58 @@ func (e *ListenError) Error() string {
 
 func (e *ListenError) Unwrap() error { return e.Err }
 
+// DirError says that the data directory cannot be used: it is a file, it is
+// read-only, the disk is full. The one who named the directory names another.
+type DirError struct {
+	Dir string
+	Err error
+}
+
+func (e *DirError) Error() string {
+	return fmt.Sprintf("the embedded broker's data cannot be kept in %s: %v", e.Dir, e.Err)
+}
+
+func (e *DirError) Unwrap() error { return e.Err }
+
+// OtherDataError says that a directory has not, or no more, the data that
+// Config.ClusterID asks for, as after a reset. What was read from it before
+// means nothing now; the caller has to begin anew.
+type OtherDataError struct{ Dir string }
+
+func (e *OtherDataError) Error() string {
+	return fmt.Sprintf("the broker's data in %s was removed or replaced", e.Dir)
+}
+
 // Open starts a broker on the data of a directory. The errors are *InUseError,
-// *ListenError, or those of the directory; the user is to be shown each.
+// *ListenError, *DirError, *OtherDataError, or data that cannot be read; the
+// user is to be shown each.
 func Open(cfg Config) (*Broker, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultListen
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the broker's data directory: %w", err)
+	if cfg.ClusterID != "" && readClusterID(cfg.Dir) != cfg.ClusterID {
+		return nil, &OtherDataError{cfg.Dir}
 	}
-	lock, err := lockDir(cfg.Dir)
+	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+		return nil, &DirError{cfg.Dir, err}
+	}
+	lock, err := lockToOpen(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 	_ = os.Remove(addressFile(cfg.Dir)) // of one that was killed
 	b := &Broker{lock: lock, dir: cfg.Dir}
+	if b.id, err = ensureClusterID(cfg.Dir); err != nil {
+		_ = lock.Close() // the error at hand is the one to show
+		return nil, &DirError{cfg.Dir, err}
+	}
 	if err := b.start(cfg); err != nil {
 		_ = lock.Close() // the error at hand is the one to show
 		return nil, err
 	}
-	if err := writeAddress(cfg.Dir, b.address); err != nil {
+	if err := writeAddress(cfg.Dir, b.address, b.id); err != nil {
 		b.Close()
-		return nil, fmt.Errorf("keeping the broker's address: %w", err)
+		return nil, &DirError{cfg.Dir, err}
 	}
 	return b, nil
 }
@@ -113,6 +160,8 @@ func (b *Broker) start(cfg Config) error {
 	b.address = listener.Addr().String()
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1),
+		kfake.ClusterID(b.id),
+		kfake.BrokerConfigs(map[string]string{"message.max.bytes": strconv.Itoa(maxMessage)}),
 		kfake.DataDir(cfg.Dir),
 		kfake.SyncWrites(),
 		kfake.DefaultNumPartitions(DefaultPartitions),
@@ -130,8 +179,26 @@ func (b *Broker) start(cfg Config) error {
 // Address is host:port.
 func (b *Broker) Address() string { return b.address }
 
-// CreateTopic makes a topic. One that exists is left as it is.
+// ClusterID is the identity of the data: random, made once, kept with it, and
+// what the broker says of itself in its metadata.
+func (b *Broker) ClusterID() string { return b.id }
+
+// Partitions counts the partitions of a topic; 0: there is no such topic.
+func (b *Broker) Partitions(topic string) int32 {
+	n := int32(0)
+	for b.cluster.PartitionInfo(topic, n) != nil {
+		n++
+	}
+	return n
+}
+
+// CreateTopic makes a topic. One that exists is left as it is, with as many
+// partitions as it has. A name that Kafka does not allow is refused: it would
+// be a path outside of the data, or one that cannot be made.
 func (b *Broker) CreateTopic(name string, partitions int32) error {
+	if err := names.CheckTopic(name); err != nil {
+		return fmt.Errorf("making a topic: %w", err)
+	}
 	if b.cluster.TopicInfo(name) != nil {
 		return nil
 	}
@@ -150,30 +217,6 @@ func (b *Broker) Close() {
 	_ = b.lock.Close()
 }
 
-// Find returns the address of the broker that lives on the data of a
-// directory; ok is false when none does. It waits, until ctx ends, for one that
-// is just starting.
-func Find(ctx context.Context, dir string) (address string, ok bool) {
-	for {
-		lock, err := lockDir(dir)
-		var inUse *InUseError
-		switch {
-		case err == nil:
-			_ = lock.Close()
-			return "", false
-		case !errors.As(err, &inUse):
-			return "", false
-		case inUse.Address != "":
-			return inUse.Address, true
-		}
-		select {
-		case <-ctx.Done():
-			return "", false
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 // Reset removes everything that the directory's broker keeps. It refuses with
 // *InUseError while one runs there, and it removes nothing from a directory
 // that holds no broker's data.
@@ -181,19 +224,20 @@ func Reset(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	lock, err := lockDir(dir)
+	if !HasData(dir) && !exists(filepath.Join(dir, lockName)) {
+		return resetForeign(dir) // a lock of ours has no place there
+	}
+	lock, err := lockToOpen(dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("resetting the broker: %w", err)
+		return &DirError{dir, err}
 	}
-	if len(entries) > 1 {
-		if _, err := os.Stat(filepath.Join(dir, "meta.json")); err != nil {
-			return fmt.Errorf("resetting the broker: %s holds no broker's data; nothing was removed", dir)
-		}
+	if len(entries) > 1 && !HasData(dir) {
+		return resetForeign(dir)
 	}
 	for _, entry := range entries {
 		if entry.Name() == lockName {
@@ -206,35 +250,15 @@ func Reset(dir string) error {
 	return nil
 }
 
-const lockName = "lock"
-
-func addressFile(dir string) string { return filepath.Join(dir, "address") }
-
-// lockDir takes the directory's lock. The kernel lets go of it when the process
-// dies, however it dies; a pid file would have to be guessed at.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("locking the broker's data: %w", err)
+// resetForeign answers a reset where no broker's data is: an empty directory is
+// as good as one that was reset.
+func resetForeign(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case err != nil:
+		return &DirError{dir, err}
+	case len(entries) > 0:
+		return fmt.Errorf("resetting the broker: %s holds no broker's data; nothing was removed", dir)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("locking the broker's data: %w", err)
-		}
-		address, _ := os.ReadFile(addressFile(dir)) // missing: just starting
-		return nil, &InUseError{Dir: dir, Address: strings.TrimSpace(string(address))}
-	}
-	return f, nil
-}
-
-// writeAddress replaces the file at once, so that a reader sees an address or
-// none. The old one went with the lock's last holder, or is stale: Find looks
-// at it only while the lock is held, and Open removes it first.
-func writeAddress(dir, address string) error {
-	tmp := addressFile(dir) + ".new"
-	if err := os.WriteFile(tmp, []byte(address+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(tmp, addressFile(dir))
+	return nil
 }

@@ -25,6 +25,9 @@ const (
 	Latest   int64 = -1
 )
 
+// UnknownTopic is the code of a topic that does not exist, in TopicInfo.Err.
+const UnknownTopic = codeUnknownTopic
+
 // TopicInfo is a topic as the cluster describes it.
 type TopicInfo struct {
 	// Partitions is their number, 0 when Err is set.
@@ -319,4 +322,21 @@ func (c *Client) fetchCommitted(ctx context.Context, groupID, topic string, part
 		}
 	}
 	return out, nil
+}
+
+// TopicNames lists the topics that the cluster lets us see, sorted. It is for
+// people who mistyped one; nothing that runs asks for all topics.
+func (c *Client) TopicNames(ctx context.Context) ([]string, error) {
+	var errs []error
+	for _, addr := range c.candidates() {
+		src, err := c.requestAt(ctx, addr, metadataKey, metadataVersion, append(appendInt32(nil, -1), 0, 0, 0), nil)
+		if err == nil {
+			var a metadataAnswer
+			if a, err = decodeMetadata(src); err == nil {
+				return slices.Sorted(maps.Keys(a.topics)), nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	return nil, fmt.Errorf("listing the topics: %w", errors.Join(errs...))
 }

@@ -7,6 +7,8 @@ import (
 
 // joined takes the broker's answer to a join.
 func (m *Machine) joined(dst []Action, a JoinGroupResponse) []Action {
+	// A heartbeat beside the join speaks of the generation before.
+	m.beat.attempt = 0
 	if m.state == Leaving {
 		// The join that was awaited for the sake of its member id.
 		if m.member = a.Member; m.member == "" {

@@ -409,6 +409,20 @@ func TestR7_HeartbeatsGoOnBesideAParkedJoin(t *testing.T) {
 	s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other"}, `sync node=1 generation=6 member="m" assignments=0`)
 }
 
+// The heartbeat beside a join is overtaken by the join's answer, and then has
+// nothing to say about the new generation.
+func TestR12_AHeartbeatBesideAJoinSaysNothingOfTheNextGeneration(t *testing.T) {
+	for _, code := range []int16{22, 25, 27} {
+		s := parkedJoin(t)
+		s.joined(JoinGroupResponse{Generation: 6, Member: "m", Leader: "other"}, `sync node=1 generation=6 member="m" assignments=0`)
+		stale := s.m.Stale()
+		s.beatCode(code)
+		if s.m.Stale() != stale+1 {
+			t.Errorf("code %d counted", code)
+		}
+	}
+}
+
 // A broker that does not know the member any more answers its join never.
 func TestAJoinThatNobodyWillAnswerIsSentAgain(t *testing.T) {
 	s := parkedJoin(t)

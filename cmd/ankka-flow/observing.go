@@ -26,6 +26,7 @@ type observing struct {
 	watch    *observe.Watch
 	listener net.Listener // nil: --metrics-port 0
 	log      *slog.Logger
+	dir      string // the configured state directory; empty: none is
 	keeper   *observe.Keeper
 	server   *observe.Server
 	end      context.CancelFunc
@@ -70,12 +71,12 @@ func (o *observing) readyText(watching []string) string {
 // start begins to look at a run, before its Run.
 func (o *observing) start(ctx context.Context, d *driver.Driver, b *runBroker, command string) {
 	o.keeper = observe.NewKeeper(observe.KeeperConfig{
-		Watch: o.watch, Source: d, Dir: stateDir(), Logger: o.log,
+		Watch: o.watch, Source: d, Dir: stateDir(o.dir), Logger: o.log,
 		List: func(ctx context.Context, topic string) (map[int32]int64, error) {
 			return b.client.ListOffsets(ctx, topic, kafka.Latest)
 		},
 	})
-	if stateDir() == "" {
+	if stateDir(o.dir) == "" {
 		b.named = o.keeper.UseDir
 	}
 	ctx, o.end = context.WithCancel(ctx)
@@ -106,11 +107,12 @@ func (o *observing) close() {
 var runDir = filepath.Join(".ankka-flow", "run")
 
 // stateDir is the directory of the probes' files, as far as it is known before
-// the streamlet has said its name; empty: it is below runDir.
-func stateDir() string {
-	switch dir := os.Getenv("FLOW_STATE_DIR"); {
-	case dir != "":
-		return dir
+// the streamlet has said its name; empty: it is below runDir. The configured one
+// (FLOW_STATE_DIR) may be empty.
+func stateDir(configured string) string {
+	switch {
+	case configured != "":
+		return configured
 	case container() != "":
 		return filepath.Join(os.TempDir(), "ankka-flow")
 	}

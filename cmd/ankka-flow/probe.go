@@ -42,13 +42,13 @@ supervisor would mend neither.`,
 			return observe.Probe(dir, file, time.Now())
 		},
 	}
-	cmd.Flags().StringVar(&dir, "state-dir", "", "directory of the supervisor's files (default: that of the one supervisor that runs in this directory)")
+	cmd.Flags().StringVar(&dir, "state-dir", "", usage("state-dir"))
 	return cmd
 }
 
 // findStateDir is the state directory of the one supervisor here.
 func findStateDir() (string, error) {
-	if dir := stateDir(); dir != "" {
+	if dir := stateDir(""); dir != "" {
 		return dir, nil
 	}
 	alive, err := filepath.Glob(filepath.Join(runDir, "*", observe.AliveFile))

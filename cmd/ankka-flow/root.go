@@ -107,6 +107,8 @@ file (-c), name by name; docs/configuration.md has every key.`,
 			switch {
 			case err == nil:
 				return a.openLog()
+			case cmd.Name() == "probe": // it judges a supervisor that runs, whatever is wrong by now
+				return a.openLog()
 			case cmd.Name() == "run":
 				a.misconfigured = err // run looks at the files that it names too
 				return nil

@@ -97,6 +97,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	defer seen.close()
+	seen.dir = a.settings.StateDir
 	tracer, err := openTrace(f.trace)
 	if err != nil {
 		return err

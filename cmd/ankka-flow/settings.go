@@ -36,10 +36,10 @@ func (a *app) configure(cmd *cobra.Command) error {
 	})
 	settings, err := config.Load(in)
 	a.settings = settings
-	if err != nil {
+	if err != nil && cmd.Name() != "probe" { // which needs the state directory alone
 		return err
 	}
-	var problems []error
+	problems := []error{err}
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || !configured(cmd, f) {
 			return

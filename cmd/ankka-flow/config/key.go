@@ -47,7 +47,8 @@ type Key struct {
 	Flag, Short string
 	// Commands have the flag; nil: all.
 	Commands []string
-	// Env is the variable; empty: FLOW_<FLAG>, or none where there is no flag.
+	// Env is the variable, for every command; empty: FLOW_<FLAG>, for those that have
+	// the flag, or none where there is no flag.
 	Env string
 	// Kind, with Choices, is the type.
 	Kind    Kind
@@ -165,7 +166,7 @@ var Keys = []Key{
 	{Name: "stall-warning-after", Env: "FLOW_STALL_WARNING_AFTER", Kind: Duration, Default: "5m", Meaning: "how long a partition may be stuck before PartitionStalled is said; 0: never"},
 	{Name: "session-timeout", Env: "FLOW_SESSION_TIMEOUT", Kind: Duration, Least: 1000, Meaning: "session.timeout.ms of every inlet (default: 45s, on the embedded broker 6s)"},
 
-	{Name: "state-dir", Env: "FLOW_STATE_DIR", Kind: Path, Meaning: "folder of the files ready and alive (default: .ankka-flow/run/NAME)"},
+	{Name: "state-dir", Flag: "state-dir", Commands: []string{"probe"}, Env: "FLOW_STATE_DIR", Kind: Path, Meaning: "folder of the supervisor's files ready and alive (default: .ankka-flow/run/NAME, in a container one of the temporary folder)"},
 	{Name: "metrics-port", Flag: "metrics-port", Commands: onlyRun, Kind: Int, Default: "2050", Check: checkPort, Meaning: "port of the metrics, the probes and the status page, 0: none; outside containers the next free one is taken"},
 	{Name: "pod-name", Env: "FLOW_POD_NAME", Kind: Text, Meaning: "name of the pod, for its events. Processes see the variable too"},
 	{Name: "pod-namespace", Env: "FLOW_POD_NAMESPACE", Kind: Text, Meaning: "namespace of the pod. Processes see the variable too"},

@@ -117,7 +117,7 @@ func (l *loader) readEnvironment() {
 	for i := range Keys {
 		k := &Keys[i]
 		text := l.env[k.Variable()]
-		if _, given := l.in.Flags[k.Flag]; text == "" || k.Flag != "" && (given || !k.Has(l.in.Command)) {
+		if _, given := l.in.Flags[k.Flag]; text == "" || given || k.Env == "" && k.Flag != "" && !k.Has(l.in.Command) {
 			continue // a flag replaces its variable, all of its lines
 		}
 		o := origin{rank: fromEnvironment, name: k.Variable()}

@@ -216,12 +216,20 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b := newCaseBroker(t)
 		b.putN(1)
 		p := b.runCase(nil, nil, misbehaves(t, "emit-values", "--size", "2000000"))
-		p.await(`ERR failed +in/0: .*case\.out.*(too large|TOO_LARGE)`)
+		p.await(`ERR failed +inlet in: case\.in/0@0: .*case\.out.*(too large|TOO_LARGE)`)
 		p.await(`waiting +1s`)
 		if n := len(b.out()); n != 0 || b.committed(0) != 0 {
 			t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
 		}
 		p.stopsWell()
+	})
+	t.Run("and the run ends for it", func(t *testing.T) {
+		t.Parallel()
+		b := newCaseBroker(t)
+		b.putN(1)
+		p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, "emit-values", "--size", "2000000"))
+		p.endsWith(1)
+		p.says("was refused") // once
 	})
 	t.Run("a batch that is too large only together", func(t *testing.T) {
 		t.Parallel()
@@ -254,7 +262,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b.putN(1)
 		refuse := refuseWrites(b.cluster, kerr.TopicAuthorizationFailed.Code)
 		p := b.runCase(nil, nil, misbehaves(t, "good"))
-		p.await(`ERR failed +in/0: .*case\.out.*(?i:authoriz|permission|ACL)`)
+		p.await(`ERR failed +inlet in: case\.in/0@0: .*case\.out.*(?i:authoriz|permission|ACL)`)
 		p.await(`waiting +1s`)
 		if b.committed(0) != 0 {
 			t.Fatalf("committed at %d, and nothing was written", b.committed(0))

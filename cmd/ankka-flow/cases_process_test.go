@@ -41,6 +41,7 @@ func TestCase12_BrokenProtocolIsNamedAndNothingIsCommitted(t *testing.T) {
 			p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, c.mode))
 			p.endsWith(1)
 			p.says(c.says...)
+			p.says(c.says[1]) // not by another line, too
 			if n := len(b.out()); n != 0 || b.committed(0) != 0 {
 				t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
 			}
@@ -96,6 +97,22 @@ func TestCase09_AFailedBatchComesAgainToTheSameProcess(t *testing.T) {
 	b.awaitCommit(3)
 	p.says("ERR", "in/0@0", "KeyError: no such cart")
 	p.says("pid")
+	p.stopsWell()
+}
+
+// What the process tells of its failure is shown as if it had written it itself,
+// with the place in the code; once, though the record comes again and again.
+func TestCase22_AFailureShowsItsPlaceInTheCode(t *testing.T) {
+	t.Parallel()
+	b := newCaseBroker(t)
+	b.putN(1)
+	p := b.runCase(nil, nil, sdkStreamlet(t, "", `
+        raise KeyError("total\nor sum")
+`))
+	p.await(`ERR failed +inlet in: case\.in/0@0: batch 3 failed: KeyError: .*total`)
+	p.says("case | Traceback (most recent call last):")
+	p.says("case | ", "streamlet.py", "line 10, in process_record")
+	p.says("case | KeyError: ")
 	p.stopsWell()
 }
 
@@ -238,7 +255,7 @@ func TestCase08_OverTheLimitIn(t *testing.T) {
 		&kgo.Record{Value: []byte("behind"), Timestamp: now},
 	)
 	p := b.runCase(nil, nil, misbehaves(t, "good"))
-	p.await(`ERR failed +in/0@1: .*4128769 bytes.*4128768`)
+	p.await(`ERR failed +inlet in: case\.in/0@1: .*4128769 bytes.*4128768`)
 	b.awaitCommit(1)
 	p.await(`ready`)
 	b.put(&kgo.Record{Partition: 1, Value: []byte("other")})
@@ -459,6 +476,15 @@ func TestCase29_NeverAnswers(t *testing.T) {
 			p.says("no answer to discovery within 1s", "does it call serve()?")
 		})
 	}
+}
+
+// One that takes long is spoken of before: it may only be slow, or not flush.
+func TestCase19_NoAnswerYet(t *testing.T) {
+	t.Parallel()
+	p := startProgram(t, programOptions{env: []string{"FLOW_DISCOVERY_TIMEOUT=6s", "FLOW_LOG_FORMAT=text"}}, append([]string{"descriptor", "--"}, misbehaves(t, "silent")...)...)
+	p.endsWith(1)
+	p.says("INF process", "no answer to discovery yet", "flush its stdout", "6s")
+	p.says("no answer to discovery within 6s")
 }
 
 // Another protocol version is refused once, naming both; the SDK's own version

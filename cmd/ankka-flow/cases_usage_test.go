@@ -34,6 +34,13 @@ func TestUsageErrors(t *testing.T) {
 		{"a misspelt flag", []string{"run", "--topik", "in=x", "--", "true"}, nil, [][]string{{"--topik", "did you mean --topic?", "ankka-flow run --help"}}},
 		{"a misspelt flag in one word", []string{"run", "--topik=in=x", "--", "true"}, nil, [][]string{{"--topik", "did you mean --topic?"}}},
 		{"a flag of another command", []string{"produce", "--until-end", "t"}, nil, [][]string{{"--until-end", "ankka-flow produce --help"}}},
+		{"a misspelt flag of no command", []string{"--topik"}, nil, [][]string{{"--topik", "(`ankka-flow --help` lists the flags)"}}},
+		{
+			"a flag replaces its variable",
+			[]string{"run", "--topic", "in=x", "--param", "x", "--", "true"},
+			[]string{"FLOW_TOPIC=out=y\nnonsense"},
+			[][]string{{"--param", `"x"`}},
+		},
 		{"no command to run", []string{"run"}, nil, [][]string{{"needs the command of a streamlet", "ankka-flow run -- python3 streamlet.py"}}},
 		{
 			"every problem at once",
@@ -89,7 +96,8 @@ func TestRefusedConfiguration(t *testing.T) {
 	p.says("ERR refused", "--topic", `"inn"`, "in, review, valid")
 	p.says("ERR refused", `"reveiw-threshold"`, `did you mean "review-threshold"?`)
 	p.says("ERR refused", "--input", `"valid"`, "it has in")
-	p.says(" | ", "refuses this process for 3 problems, named above") // each is told once
+	p.says(" | ", "refuses this process for 3 problems, named above")
+	p.says(`"inn"`) // each problem is told once, by us
 	p.says("pid")
 
 	p = b.runCase(nil, []string{"--param", "review-threshold=many"}, streamlet)
@@ -163,6 +171,13 @@ func TestCase66_StdoutIsData(t *testing.T) {
 func TestHelpIsTrue(t *testing.T) {
 	t.Parallel()
 	_, help, _ := runProgram(t, programOptions{}, "--help")
+	if !strings.Contains(help, "A flag that is given replaces its variable") {
+		t.Error("the help does not say what goes before what")
+	}
+	code, version, _ := runProgram(t, programOptions{env: []string{"FLOW_VERSION=1"}}, "--version")
+	if _, want, _ := runProgram(t, programOptions{}, "version"); code != 0 || version != want || want == "" {
+		t.Errorf("--version: exit code %d, stdout %q, want %q", code, version, want)
+	}
 	commands := regexp.MustCompile(`(?m)^  ([a-z]+) +[A-Z]`).FindAllStringSubmatch(help, -1)
 	if len(commands) < 6 {
 		t.Fatalf("the help lists %d commands:\n%s", len(commands), help)

@@ -89,8 +89,23 @@ func (c columns) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + r.Message
+	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + oneLine(r.Message)
 	return c.Handler.Handle(ctx, out)
+}
+
+// oneLine joins the lines of a message, which may be a process's and hold
+// anything, so that one event stays one line.
+func oneLine(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
+	var lines []string
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, " / ")
 }
 
 // WithAttrs implements slog.Handler.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"sync/atomic"
 )
 
@@ -19,6 +20,14 @@ func newProcessOutput(a *app, args []string) *processOutput {
 	_, o.text = a.log.Handler().(columns)
 	o.name.Store(displayName(args))
 	return o
+}
+
+// detail shows what the process tells of a failure, a traceback say, as if it
+// had written it to stderr: whoever looks for the mistake looks there.
+func (o *processOutput) detail(lines string) {
+	for line := range strings.SplitSeq(lines, "\n") {
+		o.line([]byte(line))
+	}
 }
 
 func (o *processOutput) rename(streamlet string) { o.name.Store(streamlet) }

@@ -36,17 +36,28 @@ type programOptions struct {
 	dir   string
 	env   []string
 	stdin string
+	// input is there instead of stdin where it is not nil.
+	input *os.File
 }
 
 // startProgram runs the binary. Whatever is left of it at the end is killed.
 func startProgram(t *testing.T, o programOptions, args ...string) *program {
 	t.Helper()
+	return startCommand(t, o, append([]string{binary}, args...)...)
+}
+
+// startCommand runs a command that ends up as the binary: a shell's line, say.
+func startCommand(t *testing.T, o programOptions, command ...string) *program {
+	t.Helper()
 	p := &program{t: t, exited: make(chan struct{}), more: make(chan struct{})}
-	p.cmd = exec.Command(binary, args...)
+	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Dir = o.dir
 	p.cmd.Env = append(cleanEnvironment(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"))
 	p.cmd.Env = append(p.cmd.Env, o.env...)
 	p.cmd.Stdin = strings.NewReader(o.stdin)
+	if o.input != nil {
+		p.cmd.Stdin = o.input
+	}
 	p.cmd.Stdout = &p.stdout
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -64,7 +75,7 @@ func startProgram(t *testing.T, o programOptions, args ...string) *program {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 		if t.Failed() {
-			t.Logf("ankka-flow %s wrote to stderr:\n%s", strings.Join(args, " "), tail([]byte(p.stderr()), 6000))
+			t.Logf("%s wrote to stderr:\n%s", strings.Join(command, " "), tail([]byte(p.stderr()), 6000))
 		}
 	})
 	return p

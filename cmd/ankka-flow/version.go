@@ -30,6 +30,12 @@ func buildVersion() (version, commit string) {
 	return version, commit
 }
 
+// versionText is what `version` and `--version` print.
+func versionText() string {
+	version, _ := buildVersion()
+	return fmt.Sprintf("ankka-flow %s, protocol %s, %s\n", version, wire.Version, runtime.Version())
+}
+
 func newVersion(a *app) *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
@@ -39,11 +45,11 @@ func newVersion(a *app) *cobra.Command {
 			if len(args) > 0 {
 				return misuse("version takes no arguments, but there is %q", args[0])
 			}
-			version, commit := buildVersion()
 			if !asJSON {
-				_, err := fmt.Fprintf(a.stdout, "ankka-flow %s, protocol %s, %s\n", version, wire.Version, runtime.Version())
+				_, err := fmt.Fprint(a.stdout, versionText())
 				return err
 			}
+			version, commit := buildVersion()
 			return json.NewEncoder(a.stdout).Encode(map[string]string{
 				"version": version, "commit": commit, "protocol": wire.Version, "go": runtime.Version(),
 			})

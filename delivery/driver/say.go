@@ -80,9 +80,10 @@ func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
 
 // exitHint says what an end that nobody asked for means, beyond its code.
 func (d *Driver) exitHint(e supervisor.Exited, unanswered int) string {
+	if hint := MissingSDK(&e); hint != "" {
+		return hint
+	}
 	switch {
-	case slices.ContainsFunc(e.LastLines, lacksSDK):
-		return "; its Python has no ankka_flow: in the folder of ankka-flow's sources, pip install ./sdk/python or set PYTHONPATH=sdk/python/src"
 	case d.awaiting && e.Code == 0:
 		return "; it ended without an answer to discovery: does it call serve()?"
 	case unanswered == 1:
@@ -115,9 +116,16 @@ func (d *Driver) saySlowDiscovery() {
 	d.say(slog.LevelInfo, "process", NoAnswerYet(cmp.Or(d.cfg.Core.DiscoveryTimeout, time.Minute)))
 }
 
-// lacksSDK recognises the last words of a Python that cannot import our SDK.
-func lacksSDK(line string) bool {
-	return strings.Contains(line, "ModuleNotFoundError: No module named 'ankka_flow'")
+// MissingSDK is the remedy for the first mishap that a newcomer meets, a Python
+// that cannot import our SDK, to be appended to how the process ended; for every
+// other end it is empty.
+func MissingSDK(e *supervisor.Exited) string {
+	for _, line := range e.LastLines {
+		if strings.Contains(line, "ModuleNotFoundError: No module named 'ankka_flow'") {
+			return "; its Python has no ankka_flow: in the folder of ankka-flow's sources, pip install ./sdk/python or set PYTHONPATH=sdk/python/src"
+		}
+	}
+	return ""
 }
 
 // processLog passes a structured log record of the process on.

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"ankka-flow/cmd/ankka-flow/config"
+)
+
+// Every global flag, and every flag of run, is a row of the table, with its text, its
+// letter and its default; and every row's flag is there.
+func TestFlagsAreSettings(t *testing.T) {
+	root := newRoot(&app{})
+	commands := map[string]*cobra.Command{}
+	for _, cmd := range root.Commands() {
+		commands[cmd.Name()] = cmd
+	}
+	check := func(f *pflag.Flag) {
+		if f.Name == "help" || f.Name == "version" {
+			return
+		}
+		key := config.KeyOfFlag(f.Name)
+		if key == nil {
+			t.Errorf("--%s is not in the table", f.Name)
+			return
+		}
+		def := strings.Trim(f.DefValue, "[]")
+		if f.Usage != key.Usage() || f.Shorthand != key.Short || def != key.Default {
+			t.Errorf("--%s (-%s) is %q by default: %q; the table has -%s, %q, %q", f.Name, f.Shorthand, def, f.Usage, key.Short, key.Default, key.Usage())
+		}
+	}
+	root.PersistentFlags().VisitAll(check)
+	commands["run"].Flags().VisitAll(check)
+	for i := range config.Keys {
+		key := &config.Keys[i]
+		if key.Flag == "" {
+			continue
+		}
+		if key.Commands == nil && root.PersistentFlags().Lookup(key.Flag) == nil {
+			t.Errorf("there is no global flag --%s", key.Flag)
+		}
+		for _, name := range key.Commands {
+			if f := commands[name].Flags().Lookup(key.Flag); f == nil || f.Usage != key.Usage() {
+				t.Errorf("%s has no flag --%s with the table's text", name, key.Flag)
+			}
+		}
+	}
+}
+
+// planted is in every secret of the next test.
+const planted = "hunter2"
+
+// A run that a file configures: brokers, SASL, topics, group, parameters, from
+// variables and files; and no secret is in anything that it leaves behind, nor in the
+// process's environment.
+func TestSecretsOfARunAreNowhere(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "valid"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "shop", planted+"-kafka"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	address := cluster.ListenAddrs()[0]
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.SASL(plain.Auth{User: "shop", Pass: planted + "-kafka"}.AsMechanism()), kgo.ConsumeTopics("valid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte("v")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	dir, secrets, seen := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "seen")
+	for name, text := range map[string]string{
+		filepath.Join(secrets, "token"): planted + "-token\n",
+		filepath.Join(dir, "flow.yaml"): `
+flow:
+  bootstrap.servers: ${SHOP_KAFKA}
+  pipeline: shop
+  streamlet: router
+  connection-config:
+    security.protocol: SASL_PLAINTEXT
+    sasl.mechanism: PLAIN
+    sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required username="shop" password="${SHOP_PASSWORD}";
+  config:
+    threshold: ${SHOP_THRESHOLD:-7}
+    api-token: {file: ` + filepath.Join(secrets, "token") + `}
+  inlets:
+    in: {topic: orders, group: shop-group}
+  topics: {out: valid}
+  metrics-port: 0
+  log-level: debug
+`,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := programOptions{dir: dir, env: append(caseEnv(), "FLOW_CONFIG_DIR="+dir, "SHOP_KAFKA="+address, "SHOP_PASSWORD="+planted+"-kafka", "SHOP_OTHER=kept", "FLOW_POD_NAME=pod-1")}
+	script, err := filepath.Abs("testdata/configured.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, o, "run", "--until-end", "--trace", "trace.jsonl", "--", "python3", script, seen)
+	p.endsWith(0)
+	if got := client.PollFetches(t.Context()).Records(); len(got) != 1 || string(got[0].Value) != "v" {
+		t.Errorf("valid has %v", got)
+	}
+	text, err := os.ReadFile(seen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Environment map[string]string
+		Threshold   int
+		Token       string
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Threshold != 7 || got.Token != planted+"-token" {
+		t.Errorf("the streamlet got threshold %d and token %q", got.Threshold, got.Token)
+	}
+	for name, value := range got.Environment {
+		if strings.Contains(value, planted) || slices.Contains([]string{"SHOP_KAFKA", "SHOP_PASSWORD", "FLOW_CONFIG_DIR"}, name) {
+			t.Errorf("the process has %s=%s", name, value)
+		}
+	}
+	if got.Environment["SHOP_OTHER"] != "kept" || got.Environment["FLOW_POD_NAME"] != "pod-1" {
+		t.Errorf("the process lacks what is its own: %v", got.Environment)
+	}
+	_, printed, errors := runProgram(t, o, "run", "--print-config", "--", "true")
+	if !strings.Contains(printed, "***") {
+		t.Errorf("nothing is hidden in\n%s", printed)
+	}
+	_, checked, _ := runProgram(t, o, "check", "--offline")
+	left := map[string]string{"the log": p.stderr(), "--print-config": printed + errors, "check": checked}
+	readTree(t, dir, left)
+	if len(left["trace.jsonl"]) == 0 {
+		t.Errorf("there is no trace")
+	}
+	for where, text := range left {
+		if strings.Contains(text, planted) {
+			t.Errorf("%s has a secret:\n%s", where, text)
+		}
+	}
+}
+
+// readTree adds every file below a folder.
+func readTree(t *testing.T, dir string, to map[string]string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path) // both are absolute
+		to[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check --offline says what is wrong on stdout, a line each, or that nothing is.
+func TestCheckOffline(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("good.yaml", "bootstrap.servers: k:1\n")
+	put("bad.yaml", "pipelin: x\nbootstrap.servers: k\n")
+	put("brokerless.yaml", "pipeline: x\n")
+	for _, c := range []struct {
+		args, env []string
+		code      int
+		stdout    string
+	}{
+		{[]string{"-c", "good.yaml"}, nil, 0, "ok config: good.yaml\n"},
+		{nil, nil, 0, "ok config: flags and environment\n"},
+		{[]string{"-c", "bad.yaml"}, []string{"FLOW_STOP_TIMEOUT=x"}, 2, "FAIL config: FLOW_STOP_TIMEOUT=\"x\": it is a duration of at least 1ms, such as 500ms, 30s or 5m\n" +
+			"FAIL config: bad.yaml:1: pipelin: there is no such key; did you mean pipeline?\n" +
+			"FAIL config: bad.yaml:2: bootstrap.servers: \"k\": a broker's address is host:port, such as kafka:9092\n"},
+		{[]string{"-c", "brokerless.yaml"}, nil, 2, "FAIL config: brokerless.yaml names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded\n"},
+		{[]string{"-c", "brokerless.yaml"}, []string{"FLOW_EMBEDDED=true"}, 0, "ok config: brokerless.yaml\n"},
+		{[]string{"-c", "brokerless.yaml", "-b", "k:1"}, nil, 0, "ok config: brokerless.yaml\n"},
+	} {
+		code, stdout, stderr := runProgram(t, programOptions{dir: dir, env: c.env}, append([]string{"check", "--offline"}, c.args...)...)
+		if code != c.code || stdout != c.stdout || stderr != "" {
+			t.Errorf("%v %v: exit code %d, stdout\n%sstderr\n%s", c.args, c.env, code, stdout, stderr)
+		}
+	}
+}
+
+// Beside a configuration file the embedded broker has to be asked for.
+func TestEmbeddedBrokerBesideAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "flow.yaml"), []byte("pipeline: shop\nmetrics-port: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := programOptions{dir: dir, env: caseEnv()}
+	p := startProgram(t, o, "run", "-c", "flow.yaml", "--", "true")
+	p.endsWith(2)
+	p.says("flow.yaml", "names no broker", "--embedded")
+	script, err := filepath.Abs("testdata/configured.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p = startProgram(t, o, "--log-format", "text", "run", "-c", "flow.yaml", "--embedded", "--until-end", "--", "python3", script, filepath.Join(dir, "seen"))
+	p.endsWith(0)
+	p.says("created shop.in, shop.out")
+}
+
+// What only discovery shows to be wrong names the line of the file.
+func TestRefusalNamesTheLineOfTheFile(t *testing.T) {
+	t.Parallel()
+	b := newCaseBroker(t)
+	path := filepath.Join(b.dir, "flow.yaml")
+	if err := os.WriteFile(path, []byte("inlets:\n  in: {topic: case.in}\n  inn: {topic: x}\nmetrics-port: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("testdata/configured.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := b.runCase(nil, []string{"-c", path}, []string{"python3", script, filepath.Join(b.dir, "seen")})
+	p.endsWith(1)
+	p.says("ERR refused", "flow.yaml:3 names", `"inn"`, "it has in")
+}

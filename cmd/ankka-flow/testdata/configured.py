@@ -3,7 +3,15 @@
 import os
 import sys
 
-from ankka_flow import IntegerParameter, JsonInlet, JsonOutlet, Streamlet, StringParameter, json, serve
+from ankka_flow import (
+    IntegerParameter,
+    JsonInlet,
+    JsonOutlet,
+    Streamlet,
+    StringParameter,
+    json,
+    serve,
+)
 
 
 class Configured(Streamlet):

@@ -13,7 +13,7 @@ type Config struct {
 	ReconnectMin time.Duration
 	// ReconnectMax is where the doubling ends (FLOW_RECONNECT_MAX_BACKOFF).
 	// Twice of it is the time a conversation must have run to reset the wait,
-	// and the time without one after which the groups are left. An oversized
+	// and the time without one after which the groups are left (at least 10 s). An oversized
 	// record is looked at again after it. Default 30 s; at least ReconnectMin.
 	ReconnectMax time.Duration
 	// DiscoveryTimeout bounds the time from the launch, or from discover, to
@@ -99,6 +99,8 @@ const (
 	defaultCredit  = 32          // batches, where the process names none
 	closedGrace    = time.Second // from a closed stdout to the failure, for the exit to come
 	commitRetryMax = time.Second // the longest wait between tries of a commit
+
+	keepGroupsMin = 10 * time.Second // the least time that groups are kept without a conversation
 
 	// When a process that is still starting gets SIGTERM and SIGKILL in a stop.
 	startingTerminate = time.Second

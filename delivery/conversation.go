@@ -231,7 +231,7 @@ func (c *Core) expireConversation() {
 	if c.stop.asked {
 		return
 	}
-	if v.state != Running && v.state != Stopping && c.now >= v.idleSince+2*c.cfg.ReconnectMax {
+	if v.state != Running && v.state != Stopping && c.now >= v.idleSince+c.keepGroups() {
 		c.leaveAll()
 	}
 	due := c.now >= v.deadline
@@ -254,7 +254,7 @@ func (c *Core) wakeConversation(w *wake) {
 		return
 	}
 	if v.state != Running && v.state != Stopping && c.subscribedAny() {
-		w.at(v.idleSince + 2*c.cfg.ReconnectMax)
+		w.at(v.idleSince + c.keepGroups())
 	}
 	switch v.state {
 	case Down:
@@ -273,6 +273,13 @@ func (c *Core) wakeConversation(w *wake) {
 			w.at(v.deadline)
 		}
 	}
+}
+
+// keepGroups is how long the groups are kept without a conversation: twice the
+// maximum backoff, but never less than a process may take to start again, or
+// every crash would rebalance everybody.
+func (c *Core) keepGroups() time.Duration {
+	return max(2*c.cfg.ReconnectMax, keepGroupsMin)
 }
 
 func (c *Core) subscribedAny() bool {

@@ -31,8 +31,20 @@ type Config struct {
 	// TLS encrypts every connection; nil: plain TCP. Without a ServerName the
 	// host that was dialled is checked.
 	TLS *tls.Config
-	// SASL authenticates every connection; nil: none.
+	// SASL authenticates every connection; nil: none. Where it also has
+	// Principal() string, messages name the user by it ("User:bob").
 	SASL sasl.Mechanism
+	// ClusterID is the id of the one cluster that is talked to: a connection to
+	// a broker that names another one, or none, is closed at once
+	// (*ForeignClusterError). Empty: any. Not together with SASL.
+	ClusterID string
+	// ClusterName is what messages call the cluster of ClusterID.
+	ClusterName string
+	// Resolve is asked, again and again while no broker answers, where the
+	// brokers are now; its addresses take the place of Brokers. It is called
+	// from one goroutine of the client, which Close awaits, and has to say
+	// itself what an error is about. nil: they stay where they are.
+	Resolve func(ctx context.Context) ([]string, error)
 	// Logger gets what a person should see; nil: nothing is logged.
 	Logger *slog.Logger
 	// DialTimeout bounds one TCP connection attempt; 0: 2 s.
@@ -74,6 +86,9 @@ func NewClient(cfg Config) (*Client, error) {
 			return nil, fmt.Errorf("the broker's address %q is not host:port: %w", b, err)
 		}
 	}
+	if cfg.ClusterID != "" && cfg.SASL != nil {
+		return nil, errors.New("a cluster's id is checked without SASL only")
+	}
 	if cfg.DialTimeout <= 0 {
 		cfg.DialTimeout = 2 * time.Second
 	}
@@ -86,9 +101,10 @@ func NewClient(cfg Config) (*Client, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.meta.init()
+	c.meta.bootstrap = cfg.Brokers
 	c.coordinators.nodes = map[string]int32{}
 	c.budget.left = prefetchBudget
-	c.reach.away = map[string]string{}
+	c.reach.init()
 	c.wg.Go(c.refreshMetadata)
 	return c, nil
 }

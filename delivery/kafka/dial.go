@@ -9,13 +9,15 @@ import (
 )
 
 // errHungUp says that the broker had closed the connection before anything was
-// written to it, as it does with idle ones and when it restarts.
+// written to it, as it does with idle ones and when it restarts, or is about to
+// since the SASL session ends.
 var errHungUp = errors.New("the broker had closed the connection")
 
 // guardedConn is a connection that never waits without a limit: where the
 // layer above has set no deadline, each read and write gets one of its own.
-// kafka-go clears the deadline before SASL, so that a broker which stalls
-// there would otherwise hold its goroutines for ever (kafka-go.md, rule 26).
+// kafka-go clears the deadline once it is connected, so that a broker which
+// stalls later would otherwise hold its goroutines for ever (kafka-go.md, rule
+// 26).
 type guardedConn struct {
 	net.Conn
 	limit  time.Duration
@@ -25,6 +27,9 @@ type guardedConn struct {
 	mu       sync.Mutex
 	rd, wd   bool // the layer above has set a read, a write deadline
 	cutShort bool // Close was called by the client, not by the owner
+	// expires is when the SASL session does, or is about to; zero: never.
+	expires time.Time
+	turn    bool // the last thing done was a read: what is written begins a request
 }
 
 func (c *guardedConn) Read(b []byte) (int, error) {
@@ -33,7 +38,13 @@ func (c *guardedConn) Read(b []byte) (int, error) {
 		c.Conn.SetReadDeadline(time.Now().Add(c.limit)) // an error shows in the read
 	}
 	c.mu.Unlock()
-	return c.Conn.Read(b)
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.mu.Lock()
+		c.turn = true
+		c.mu.Unlock()
+	}
+	return n, err
 }
 
 func (c *guardedConn) Write(b []byte) (int, error) {
@@ -41,8 +52,11 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 	if !c.wd && !c.cutShort {
 		c.Conn.SetWriteDeadline(time.Now().Add(c.limit)) // an error shows in the write
 	}
+	// The broker closes such a connection at its next request, answered or not.
+	expired := c.turn && !c.expires.IsZero() && time.Now().After(c.expires)
+	c.turn = false
 	c.mu.Unlock()
-	if hungUp(c.Conn) {
+	if expired || hungUp(c.Conn) {
 		return 0, errHungUp
 	}
 	return c.Conn.Write(b)
@@ -88,6 +102,18 @@ func (c *guardedConn) Close() error {
 	return err
 }
 
+// expireAfter says that the SASL session ends after d: no request begins
+// later, and a new connection is made for it.
+func (c *guardedConn) expireAfter(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expires = time.Now().Add(d)
+}
+
+// interrupt ends every read and write of the connection at once, until another
+// deadline is set.
+func (c *guardedConn) interrupt() { c.SetDeadline(time.Unix(1, 0)) }
+
 // cut ends every read and write of the connection at once and for good. The
 // owner meets an error and closes it; until then it stays on the list, which
 // is how Client.Close knows when the owners are gone.
@@ -111,7 +137,7 @@ func newConns() *conns {
 }
 
 // dial opens a connection within timeout and guards it with limit.
-func (s *conns) dial(ctx context.Context, network, address string, timeout, limit time.Duration) (net.Conn, error) {
+func (s *conns) dial(ctx context.Context, network, address string, timeout, limit time.Duration) (*guardedConn, error) {
 	d := net.Dialer{Timeout: timeout}
 	nc, err := d.DialContext(ctx, network, address)
 	if err != nil {

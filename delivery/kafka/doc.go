@@ -3,7 +3,9 @@
 // Kafka (which broker, when again, in which order) and nothing about what is
 // delivered or committed; that is the pure core's, in package delivery.
 //
-// kafka-go contributes its Transport: pooled connections, TLS, SASL. Every
+// kafka-go contributes its Transport, which pools connections, and its SASL
+// mechanisms. The steps of a connection (TCP, TLS, SASL) are taken in
+// connect.go, so that each has its time and its failure a likely cause. Every
 // request and answer is bytes of our own, carried by protocol.RawExchanger,
 // since kafka-go's own data path breaks R1, R8, R9 and R10 (design, section
 // 11). Each broker address has a Transport of its own and routing follows our

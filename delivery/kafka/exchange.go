@@ -29,7 +29,7 @@ var errUnknownNode = errors.New("no such broker is known")
 var errClosed = errors.New("the Kafka client is closed")
 
 // raw carries one exchange through kafka-go's Transport, which contributes
-// what it is good at: pooled connections, TLS, SASL. It names no broker; each
+// what it is good at: pooled connections. It names no broker; each
 // address has a Transport of its own, so its "any broker" is the one we chose.
 type raw struct {
 	ctx   context.Context
@@ -138,17 +138,42 @@ func (c *Client) exchangeAt(ctx context.Context, addr string, fn func(rw io.Read
 		if err == nil {
 			err = errors.New("kafka-go did not run the exchange")
 		}
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-			err = fmt.Errorf("%w (%w)", err, cause)
-		}
-		return false, fmt.Errorf("broker at %s: %w", addr, err)
+		return false, c.notConnected(ctx, addr, err)
 	}
 	<-msg.done
 	if msg.err != nil {
-		return msg.written > 0, fmt.Errorf("broker at %s: %w", addr, msg.err)
+		return msg.written > 0, &brokerError{addr, msg.err}
 	}
 	return true, nil
 }
+
+// notConnected is the error of an exchange that got no connection.
+func (c *Client) notConnected(ctx context.Context, addr string, err error) error {
+	cause := context.Cause(ctx)
+	if isTimeout(err) && !errors.Is(cause, context.Canceled) && !errors.Is(cause, errClosed) {
+		err = c.reach.waiting(addr, err)
+	}
+	if cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	var connect *ConnectError
+	if errors.As(err, &connect) {
+		return err // names the broker already
+	}
+	return &brokerError{addr, err}
+}
+
+// brokerError is what went wrong with one broker.
+type brokerError struct {
+	addr string
+	err  error
+}
+
+// Error names the broker, and is the same each time that the same is wrong.
+func (e *brokerError) Error() string { return "broker at " + e.addr + ": " + plainly(e.err) }
+
+// Unwrap gives what went wrong.
+func (e *brokerError) Unwrap() error { return e.err }
 
 // tcpAddr is a net.Addr of host and port, resolved at each dial.
 type tcpAddr string
@@ -173,19 +198,14 @@ func (c *Client) transport(addr string) (*kafkago.Transport, error) {
 		return t, nil
 	}
 	t := &kafkago.Transport{
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			nc, err := c.conns.dial(ctx, network, address, c.cfg.DialTimeout, c.cfg.RequestTimeout)
-			c.dialled(address, err)
-			return nc, err
-		},
-		// Dial, TLS and the version handshake together.
-		DialTimeout: c.cfg.DialTimeout + 2*time.Second,
+		// With TLS and SASL; kafka-go adds the version handshake.
+		Dial: c.connect,
+		// All of these together.
+		DialTimeout: c.cfg.DialTimeout + beginLimit,
 		// No topics, and rarely: its metadata is not used.
 		MetadataTopics: []string{},
 		MetadataTTL:    c.cfg.RequestTimeout,
 		ClientID:       c.cfg.ClientID,
-		TLS:            c.cfg.TLS,
-		SASL:           c.cfg.SASL,
 		Context:        c.ctx,
 	}
 	c.pools[addr] = t

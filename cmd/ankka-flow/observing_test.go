@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"ankka-flow/cmd/ankka-flow/observe"
@@ -213,6 +214,35 @@ func TestLagWithTransactions(t *testing.T) {
 	}
 	if got := metrics(t, url)[`ankka_flow_committed_records_total{inlet="in"}`]; got != 5 {
 		t.Errorf("%v records were committed, want the 5 of the transaction that was", got)
+	}
+	p.stopsWell()
+}
+
+// What compaction took away is passed over and not behind any more; in the end
+// the lag is exactly 0.
+func TestLagWithCompaction(t *testing.T) {
+	t.Parallel()
+	b, h := newCaseBroker(t), newHeld(t)
+	policy := "compact"
+	if _, err := b.admin.AlterTopicConfigs(b.ctx, []kadm.AlterConfig{{Name: "cleanup.policy", Value: &policy}}, caseIn); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 { // a batch each
+		b.put(&kgo.Record{Key: []byte(fmt.Sprint(i % 3)), Value: []byte("v")})
+	}
+	b.cluster.Compact()
+	p := b.runCase(nil, nil, misbehaves(t, "hold", "--until", h.path))
+	url := statusOf(p)
+	p.await(`holding batch`)
+	eventually(t, "what compaction left is behind", func() bool {
+		at := b.committed(0)
+		return at > 20 && metrics(t, url)[fmt.Sprintf(seriesLag, 0)] == float64(30-at)
+	})
+	h.all()
+	b.awaitCommit(30)
+	b.lagIs(url, 0, 0)
+	if got := metrics(t, url)[`ankka_flow_committed_records_total{inlet="in"}`]; got < 3 || got > 6 {
+		t.Errorf("%v records were committed; compaction left one of each key", got)
 	}
 	p.stopsWell()
 }

@@ -54,28 +54,39 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	w.deliverySeconds.Collect(ch)
 }
 
+// lagKey names a series of lag. Two inlets may have it in common, with one
+// client id on one topic in two groups: the larger lag is shown, for a series
+// that comes twice would cost the whole scrape.
+type lagKey struct {
+	clientID, topic string
+	partition       int32
+}
+
 // partitions gives the levels of every partition that is ours; those of a lost
 // one are gone.
 func (c *collector) partitions(ch chan<- prometheus.Metric, s *driver.Snapshot) {
-	most := map[string]int64{} // client id to the largest lag
+	lags, most := map[lagKey]int64{}, map[string]int64{}
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
-		if p.State == "lost" {
-			continue // only owed an answer
+		in, planned := inletOf(s, p.TP.Inlet)
+		if p.State == "lost" || !planned {
+			continue // only owed an answer, or of an inlet that a reload takes away
 		}
 		inlet, number := p.TP.Inlet, strconv.Itoa(int(p.TP.Partition))
 		ch <- mInFlight.of(float64(p.InFlight), inlet, number)
 		ch <- mStalled.of(stalled(s, p), inlet, number)
 		ch <- mCommittedOffset.of(float64(p.Next()), inlet, number)
-		in, _ := inletOf(s, inlet)
 		end, ok := c.keeper.ends.end(s, p, in.Topic)
 		if !ok {
 			continue
 		}
-		lag := max(0, end-p.Next())
-		most[in.ClientID] = max(most[in.ClientID], lag)
 		ch <- mEndOffset.of(float64(end), inlet, number)
-		ch <- mLag.of(float64(lag), in.ClientID, strings.ReplaceAll(in.Topic, ".", "_"), number)
+		lag, key := max(0, end-p.Next()), lagKey{in.ClientID, strings.ReplaceAll(in.Topic, ".", "_"), p.TP.Partition}
+		lags[key] = max(lags[key], lag)
+		most[in.ClientID] = max(most[in.ClientID], lag)
+	}
+	for key, lag := range lags {
+		ch <- mLag.of(float64(lag), key.clientID, key.topic, strconv.Itoa(int(key.partition)))
 	}
 	for id, lag := range most {
 		ch <- mLagMax.of(float64(lag), id)
@@ -101,11 +112,19 @@ func (c *collector) rates(ch chan<- prometheus.Metric, plan *driver.Plan) {
 	if plan == nil {
 		return
 	}
+	w := c.keeper.watch
+	consumed, sent := map[string]float64{}, map[string]float64{} // by client id, which ports may share
 	for _, in := range plan.Inlets {
-		ch <- mConsumedRate.of(c.keeper.watch.consumedRate(in.Port), in.ClientID)
+		consumed[in.ClientID] += w.consumedRate(in.Port)
 	}
 	for _, out := range plan.Outlets {
-		ch <- mSendRate.of(c.keeper.watch.emittedRate(out.Port), outletClientID(plan, out.Port))
+		sent[outletClientID(plan, out.Port)] += w.emittedRate(out.Port)
+	}
+	for id, perSecond := range consumed {
+		ch <- mConsumedRate.of(perSecond, id)
+	}
+	for id, perSecond := range sent {
+		ch <- mSendRate.of(perSecond, id)
 	}
 }
 

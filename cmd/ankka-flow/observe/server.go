@@ -69,7 +69,11 @@ func Serve(l net.Listener, k *Keeper, build Build, command string, log *slog.Log
 	registry.MustRegister(&collector{keeper: k, build: build})
 	v := &view{
 		keeper: k, build: build, command: command,
-		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}),
+		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+			// One series that is wrong must not hide all others.
+			ErrorHandling: promhttp.ContinueOnError,
+		}),
 	}
 	s := &Server{listener: l, http: &http.Server{
 		Handler:           v.handler(),

@@ -282,6 +282,34 @@ func TestLevelsAreThoseOfTheMoment(t *testing.T) {
 	}
 }
 
+// Two inlets may read one topic in two groups with one client id, and a topic
+// may differ from another in a dot only: every scrape works all the same.
+func TestPortsThatShareTheirNames(t *testing.T) {
+	s := newSite(t)
+	s.source.set(func(s *driver.Snapshot) {
+		s.Plan = &driver.Plan{Pipeline: "shop", Streamlet: "router", Inlets: []driver.PlannedInlet{
+			{Port: "a", Topic: "shop.in", Group: "a", ClientID: "one"}, {Port: "b", Topic: "shop_in", Group: "b", ClientID: "one"},
+		}}
+		s.Partitions = nil
+		for i, inlet := range []string{"a", "b", "gone"} {
+			s.Partitions = append(s.Partitions, delivery.PartitionStatus{TP: delivery.TP{Inlet: inlet}, State: "owned", Committed: int64(i), Since: -1})
+			s.Ends[inlet] = map[int32]kafka.End{0: {LastStable: 9}}
+		}
+	})
+	f, body := s.families()
+	if got := value(t, f, mLag.name, "client_id=one", "partition=0", "topic=shop_in"); got != 9 {
+		t.Errorf("the lag is %v, want 9", got)
+	}
+	for name, n := range map[string]int{mLag.name: 1, mLagMax.name: 1, mConsumedRate.name: 1, mStalled.name: 2} {
+		if got := len(f[name].GetMetric()); got != n {
+			t.Errorf("%d series of %s, want %d", got, name, n)
+		}
+	}
+	if strings.Contains(body, "gone") {
+		t.Error("an inlet that a reload took away has series")
+	}
+}
+
 func TestReadyAndLive(t *testing.T) {
 	s := newSite(t)
 	expect := func(path string, want int, says string) {

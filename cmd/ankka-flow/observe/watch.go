@@ -230,25 +230,27 @@ func (w *Watch) note(ev delivery.Event, n delivery.Note) {
 	}
 }
 
-// failureKind is the kind of what failed the stream. Deadlines come with any
-// event, so the core's words are looked at first.
+// deadlines are the core's words for what was not done in time. Such a failure
+// comes with whatever event came then.
+var deadlines = []string{
+	"no answer to discovery", "the process did not answer stop", "the process closed its stdout", "the process answered none of", " was not answered within ",
+}
+
+// failureKind is the kind of what failed the stream.
 func failureKind(ev delivery.Event, text string) string {
-	for _, begins := range []struct{ text, kind string }{
-		{"protocol violation: ", "violation"},
-		{"no answer to discovery", "timeout"},
-		{"the process did not answer stop", "timeout"},
-		{"the process closed its stdout", "timeout"},
-		{"held emits are over", "held"},
-	} {
-		if strings.HasPrefix(text, begins.text) {
-			return begins.kind
+	if strings.HasPrefix(text, "protocol violation: ") {
+		return "violation"
+	}
+	if _, theirs := ev.(delivery.Failed); !theirs { // whose text is the process's
+		for _, words := range deadlines {
+			if strings.Contains(text, words) {
+				return "timeout"
+			}
 		}
 	}
 	switch ev.(type) {
 	case delivery.Failed:
 		return "fail"
-	case delivery.Violated:
-		return "violation"
 	case delivery.Exited:
 		return "exit"
 	case delivery.LaunchFailed:

@@ -403,3 +403,85 @@ func (s *stage) rebalance(r *rand.Rand) {
 	}
 	s.assign(generation, r.IntN(2) == 0, offsets[:1+r.IntN(3)]...)
 }
+
+// What the observer costs a batch, whatever its number of records.
+func BenchmarkWatchABatch(b *testing.B) {
+	w := NewWatch(quiet)
+	var actions [1]delivery.Action
+	id := uint64(0)
+	offset := int64(0)
+	step := func(ev delivery.Event, action delivery.Action) {
+		actions[0] = action
+		n := 1
+		if action == nil {
+			n = 0
+		}
+		w.Stepped(time.Duration(id), true, ev, actions[:n])
+	}
+	step(delivery.Assigned{Inlet: "in", Generation: 1, Starts: []delivery.Start{{}}}, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		id++
+		step(delivery.Fetched{TP: tp0}, delivery.Deliver{ID: id, TP: tp0, Offset: offset})
+		step(delivery.Cut{ID: id, First: offset, Next: offset + 1000, Records: 1000, Bytes: 1 << 20}, nil)
+		step(delivery.Emitted{ID: id, Outlet: "out", Records: 1000, Bytes: 1 << 20}, delivery.Hold{ID: id})
+		step(delivery.Acked{ID: id}, delivery.Write{ID: id})
+		w.Writing(id, "out", 1000, 1<<20)
+		offset += 1000
+		step(delivery.Written{ID: id}, delivery.Commit{Inlet: "in", Sequence: id, Offsets: []delivery.PartitionOffset{{Offset: offset}}})
+		step(delivery.Committed{Inlet: "in", Sequence: id}, nil)
+	}
+}
+
+// Every failure of the stream has its kind, also one that is due by the clock
+// and comes with another event.
+func TestFailureKinds(t *testing.T) {
+	held := func(s *stage) uint64 { s.more(tp0, 1); return s.batch() }
+	writing := func(s *stage) uint64 {
+		id := held(s)
+		s.emit(id)
+		s.ack(id)
+		return id
+	}
+	for kind, bring := range map[string]func(s *stage){
+		"fail": func(s *stage) {
+			s.step(delivery.Failed{Process: s.process, ID: held(s), Message: "batch 1 was not answered within reason"})
+		},
+		"violation":   func(s *stage) { s.step(delivery.Violated{Process: s.process, Reason: "no frame"}) },
+		"exit":        func(s *stage) { s.step(delivery.Exited{Process: s.process, Reason: "exit 1", Code: 1}) },
+		"unreachable": func(s *stage) { s.step(delivery.Unreachable{Process: s.process, Reason: "frozen"}) },
+		"launch": func(s *stage) {
+			s.step(delivery.Exited{Process: s.process, Reason: "exit 1", Code: 1})
+			clear(s.watch.failures)
+			s.now += time.Second
+			s.step(delivery.Ticked{})
+			s.step(delivery.LaunchFailed{Process: s.process, Reason: "no such program", Code: 127})
+		},
+		"write_refused":   func(s *stage) { s.step(delivery.Refused{ID: writing(s), Reason: "no", Accused: []delivery.TP{tp0}}) },
+		"write_unsettled": func(s *stage) { s.step(delivery.Unsettled{ID: writing(s), Reason: "no"}) },
+		"commit_refused":  func(s *stage) { s.ack(held(s)); s.commit(delivery.CommitRefused) },
+		"timeout": func(s *stage) {
+			s.step(delivery.OutputClosed{Process: s.process})
+			s.now += time.Minute
+			s.step(delivery.Fetched{TP: tp0})
+		},
+		"held": func(s *stage) {
+			s.step(delivery.Emitted{Process: s.process, ID: held(s), Outlet: "out", Records: 1, Bytes: 1 << 30})
+		},
+	} {
+		s := newStage(t)
+		s.running(1)
+		bring(s)
+		if len(s.watch.failures) != 1 || s.watch.failures[kind] != 1 {
+			t.Errorf("%s: %v", kind, s.watch.failures)
+		}
+	}
+	s := newStage(t)
+	s.step(delivery.Ticked{})
+	s.step(delivery.Launched{Process: s.process})
+	s.now += 2 * time.Minute
+	s.step(delivery.Ticked{})
+	if s.watch.failures["timeout"] != 1 {
+		t.Errorf("no answer to discovery: %v", s.watch.failures)
+	}
+}

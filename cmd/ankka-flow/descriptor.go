@@ -8,12 +8,12 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"ankka-flow/delivery"
+	"ankka-flow/delivery/driver"
 	"ankka-flow/supervisor"
 	"ankka-flow/wire"
 )
@@ -33,7 +33,7 @@ func newDescriptor(a *app) *cobra.Command {
 			case check && out == "":
 				return misuse("--check needs the file to check: -o FILE")
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals()...)
 			defer stop()
 			d, err := a.discover(ctx, args, timingOf(a.settings))
 			if err != nil {
@@ -94,7 +94,11 @@ func (a *app) discover(ctx context.Context, args []string, t *timing) (*wire.Des
 	p.Control(frame)
 	ctx, cancel := context.WithTimeoutCause(ctx, t.discovery, errors.New(delivery.NoAnswer(t.discovery)))
 	defer cancel()
+	slow := time.AfterFunc(driver.SlowDiscovery, func() {
+		a.log.Info(driver.NoAnswerYet(t.discovery), "event", "process")
+	})
 	d, err := awaitSpec(ctx, p)
+	slow.Stop()
 	p.CloseInput()
 	kill := time.AfterFunc(processGrace, p.Kill)
 	defer kill.Stop()
@@ -123,7 +127,7 @@ func awaitSpec(ctx context.Context, p *supervisor.Process) (*wire.Descriptor, er
 			case supervisor.Broken:
 				return nil, e.Err
 			case supervisor.Exited:
-				return nil, fmt.Errorf("the process ended before it answered discovery: %s", e)
+				return nil, fmt.Errorf("the process ended before it answered discovery: %s%s", e, driver.MissingSDK(&e))
 			}
 		}
 	}

@@ -129,6 +129,9 @@ file (-c), name by name; docs/configuration.md has every key.`,
 		return pflag.NormalizedName(name)
 	})
 	root.SetFlagErrorFunc(explainFlag)
+	// What people type first; cobra brings the flag where there is a version.
+	root.Version = "known" // not empty is all that matters: the template has the text
+	root.SetVersionTemplate(versionText())
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
@@ -156,7 +159,7 @@ func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 	var problems []error
 	flags := cmd.Flags()
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || configured(cmd, f) || f.Name == "help" {
+		if f.Changed || configured(cmd, f) || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		name := config.EnvironmentName(f.Name)
@@ -187,6 +190,10 @@ func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 // explainFlag names the nearest flag for one that does not exist.
 func explainFlag(cmd *cobra.Command, err error) error {
 	hint := ""
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "bool" {
+		return misuse("--%s=%s: it is true or false", invalid.GetFlag().Name, invalid.GetValue())
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		var names []string
@@ -195,7 +202,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 			hint = fmt.Sprintf("; did you mean --%s?", near)
 		}
 	}
-	return misuse("%w%s (`ankka-flow %s --help` lists the flags)", err, hint, cmd.Name())
+	return misuse("%w%s (`%s --help` lists the flags)", err, hint, cmd.CommandPath())
 }
 
 func didYouMean(given string, names []string) string {

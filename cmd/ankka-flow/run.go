@@ -92,6 +92,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		return err
 	}
 	defer broker.close()
+	broker.embedded.whenLost(cancel)
 	seen, err := openObserving(f.metricsPort, a.log)
 	if err != nil {
 		return err
@@ -112,6 +113,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	}
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
+	cfg.Detail = output.detail
 	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
 	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
 		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, supervisor.Options{
@@ -134,6 +136,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	}
 	seen.start(ctx, d, broker, cfg.Command)
 	result := d.Run(ctx)
+	if err := broker.embedded.failure(); err != nil {
+		return err
+	}
 	if result.Code == 0 {
 		a.log.Info(orElse(result.Reason, "everything is committed"), "event", "stopped")
 		return nil

@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -39,6 +41,8 @@ type Config struct {
 	// MaxBytes is the most bytes (keys, values, headers) of a batch; a single
 	// larger record goes alone. Default 1 MiB.
 	MaxBytes int
+	// Batches has limits of single inlets.
+	Batches map[string]BatchLimit
 	// CommitInterval is the least time between two commits of an inlet.
 	// Default 100 ms.
 	CommitInterval time.Duration
@@ -119,12 +123,47 @@ func (c Config) Validate() error {
 		return fmt.Errorf("batch timeout: %v is negative", c.BatchTimeout)
 	case c.MaxRecords < 0 || c.MaxBytes < 0:
 		return fmt.Errorf("batch size: %d records, %d bytes: negative", c.MaxRecords, c.MaxBytes)
+	case c.negativeBatch() != "":
+		return fmt.Errorf("batch size of inlet %s: negative", c.negativeBatch())
 	case c.HoldSoft > c.HoldHard:
 		return fmt.Errorf("held emits: the soft limit %d is above the hard limit %d", c.HoldSoft, c.HoldHard)
 	case s.Process > s.Writes || s.Writes > s.Kill || s.Terminate > s.Kill || s.Kill > s.Exit:
 		return fmt.Errorf("stop budget: %v, %v, %v, %v, %v do not rise", s.Process, s.Writes, s.Terminate, s.Kill, s.Exit)
 	}
 	return nil
+}
+
+// BatchLimit bounds the batches of one inlet; zero in a field: as Config has it.
+type BatchLimit struct{ MaxRecords, MaxBytes int }
+
+// negativeBatch is an inlet whose limit is negative, or "".
+func (c *Config) negativeBatch() string {
+	for _, inlet := range slices.Sorted(maps.Keys(c.Batches)) {
+		if l := c.Batches[inlet]; l.MaxRecords < 0 || l.MaxBytes < 0 {
+			return inlet
+		}
+	}
+	return ""
+}
+
+// limit is what bounds the batches of an inlet.
+func (c *Config) limit(inlet string) BatchLimit {
+	l := c.Batches[inlet]
+	if l.MaxRecords == 0 {
+		l.MaxRecords = c.MaxRecords
+	}
+	if l.MaxBytes == 0 {
+		l.MaxBytes = c.MaxBytes
+	}
+	return l
+}
+
+// bytes is the most bytes of a batch.
+func (l BatchLimit) bytes() int {
+	if l.MaxRecords == 0 {
+		return min(l.MaxBytes, adaptBytes)
+	}
+	return l.MaxBytes
 }
 
 // fill puts the defaults in.

@@ -42,17 +42,19 @@ func (c *Core) credit() int {
 	return n
 }
 
-// batchBytes is the most bytes of the next batch.
+// batchBytes is the most bytes of the next batch, whichever inlet it is of.
 func (c *Core) batchBytes() int {
-	if c.cfg.MaxRecords == 0 {
-		return min(c.cfg.MaxBytes, adaptBytes)
+	most := 0
+	for _, in := range c.inlets {
+		most = max(most, in.limit.bytes())
 	}
-	return c.cfg.MaxBytes
+	return most
 }
 
-func (c *Core) batchRecords(in *inlet) int {
-	if c.cfg.MaxRecords > 0 {
-		return c.cfg.MaxRecords
+// batchRecords is the most records of the inlet's next batch.
+func (in *inlet) batchRecords() int {
+	if in.limit.MaxRecords > 0 {
+		return in.limit.MaxRecords
 	}
 	return in.size
 }
@@ -66,10 +68,10 @@ func (c *Core) creditLeft() bool {
 
 // adapt grows or shrinks an inlet's batches by the last one's round trip.
 func (c *Core) adapt(b *batch) {
-	if c.cfg.MaxRecords > 0 {
+	in := b.part.inlet
+	if in.limit.MaxRecords > 0 {
 		return
 	}
-	in := b.part.inlet
 	trip := c.now - b.sentAt
 	switch {
 	case trip > adaptSlow:
@@ -108,7 +110,7 @@ func (c *Core) dispatch() {
 		c.cutting = b
 		c.do(Deliver{
 			Process: b.process, ID: b.id, TP: p.tp, Offset: p.position, Attempt: p.attempt(),
-			MaxRecords: c.batchRecords(p.inlet), MaxBytes: c.batchBytes(),
+			MaxRecords: p.inlet.batchRecords(), MaxBytes: p.inlet.limit.bytes(),
 		})
 	}
 }
@@ -142,7 +144,7 @@ func (c *Core) onCut(e Cut) {
 		return
 	}
 	b.sent = true
-	b.full = e.Records >= c.batchRecords(p.inlet)
+	b.full = e.Records >= p.inlet.batchRecords()
 	c.batches[b.id] = b
 	c.with.add(b)
 	p.tried(b.first)

@@ -28,6 +28,8 @@ type inlet struct {
 	revokeBy  time.Duration
 	// size is the adaptive number of records of a batch.
 	size int
+	// limit bounds its batches.
+	limit BatchLimit
 }
 
 // inlet finds a subscribed inlet; nil means that the event is stale.
@@ -86,7 +88,7 @@ func (c *Core) subscribe(names []string) {
 	for _, name := range names {
 		i, ok := slices.BinarySearchFunc(c.inlets, name, func(in *inlet, s string) int { return strings.Compare(in.name, s) })
 		if !ok {
-			c.inlets = slices.Insert(c.inlets, i, &inlet{name: name, size: adaptMin})
+			c.inlets = slices.Insert(c.inlets, i, &inlet{name: name, size: adaptMin, limit: c.cfg.limit(name)})
 		}
 		if in := c.inlets[i]; !in.subscribed {
 			in.subscribed = true

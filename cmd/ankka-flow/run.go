@@ -221,7 +221,7 @@ func (t *timing) core(s *config.Settings) delivery.Config {
 	budget := supervisor.NewStopBudget(t.stop)
 	return delivery.Config{
 		ReconnectMax: t.reconnectMax, DiscoveryTimeout: t.discovery, ProcessTimeout: t.process, BatchTimeout: t.batch,
-		ExitOnFailure: s.ExitOnFailure, Watch: s.Watch, MaxRecords: s.MaxRecords, MaxBytes: s.MaxBytes,
+		ExitOnFailure: s.ExitOnFailure, Watch: s.Watch, MaxRecords: s.MaxRecords, MaxBytes: s.MaxBytes, Batches: s.Batches,
 		Stop: delivery.StopBudget{
 			Process: budget.Process, Writes: budget.Commit, Terminate: budget.Terminate, Kill: budget.Kill, Exit: budget.Exit,
 		},

@@ -102,7 +102,7 @@ func embeddedAsked(s *config.Settings) error {
 func declared(s *config.Settings) driver.Declared {
 	d := driver.Declared{
 		Pipeline: s.Pipeline, Streamlet: s.Streamlet, Topics: s.Topics, Groups: s.Groups, ClientIDs: s.ClientIDs,
-		Ports: map[string]driver.NamedPort{}, Params: s.PlainParams(), Inputs: s.Inputs, Errors: s.Errors,
+		Ports: map[string]driver.NamedPort{}, Params: s.PlainParams(), SecretParams: s.SecretParams(), Inputs: s.Inputs, Errors: s.Errors,
 	}
 	for port, p := range s.Ports {
 		d.Ports[port] = driver.NamedPort{Kind: p.Kind, Where: p.Where}

@@ -82,3 +82,16 @@ func TestErrorSettingsNeedAProcessThatAppliesThem(t *testing.T) {
 		})
 	}
 }
+
+// A secret given to a parameter that cannot take it is not quoted.
+func TestPlanHidesSecretParameters(t *testing.T) {
+	answer := describe("app", []string{"in"}, nil)
+	answer.Streamlet.Parameters = []wire.Parameter{{Key: "size", Type: wire.TypeInteger}, {Key: "count", Type: wire.TypeInteger}}
+	_, problems := NewPlan(&Declared{
+		Params: map[string]string{"size": "hunter2", "count": "many"}, SecretParams: map[string]bool{"size": true, "count": false},
+	}, &answer)
+	all := strings.Join(problems, "\n")
+	if strings.Contains(all, "hunter2") || !strings.Contains(all, `"***"`) || !strings.Contains(all, `"many"`) || len(problems) != 2 {
+		t.Errorf("%s", all)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"ankka-flow/delivery/kafka/names"
 	"ankka-flow/wire"
@@ -33,6 +35,8 @@ type Declared struct {
 	Errors map[string]string
 	// Params has the streamlet's parameters as text.
 	Params map[string]string
+	// SecretParams are those whose text no problem may show.
+	SecretParams map[string]bool
 	// Inputs has inlet to the file that fills its topic when that is empty.
 	Inputs map[string]string
 	// Deployed is the descriptor that the process must match; nil: any.
@@ -86,7 +90,7 @@ func NewPlan(declared *Declared, answer *wire.Descriptor) (*Plan, []string) {
 		p.Pipeline = p.Streamlet
 	}
 	config, configProblems := wire.ResolveConfig(s.Parameters, declared.Params)
-	p.Config, problems = config, append(problems, configProblems...)
+	p.Config, problems = config, append(problems, declared.hide(configProblems)...)
 
 	inlets, outlets := wire.PortNames(s.Inlets), wire.PortNames(s.Outlets)
 	problems = append(problems, wrongPorts(declared.Ports, inlets, outlets)...)
@@ -202,6 +206,19 @@ func (p *Plan) Inlet(port string) (PlannedInlet, bool) {
 		}
 	}
 	return PlannedInlet{}, false
+}
+
+// hide takes the texts of secret parameters out of problems, which quote them.
+func (declared *Declared) hide(problems []string) []string {
+	for _, name := range slices.Sorted(maps.Keys(declared.SecretParams)) {
+		if !declared.SecretParams[name] {
+			continue
+		}
+		for i := range problems {
+			problems[i] = strings.ReplaceAll(problems[i], strconv.Quote(declared.Params[name]), `"***"`)
+		}
+	}
+	return problems
 }
 
 // wrongPorts finds ports that are named and that the streamlet does not have, or

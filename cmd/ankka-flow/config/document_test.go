@@ -113,7 +113,7 @@ connection-config:
 - Paths in the file are relative to its folder.
 - With a configuration file the embedded broker must be asked for: ` + "`--embedded`" + `.
 - One supervisor speaks to one cluster. ` + "`bootstrap.servers` and `connection-config`" + ` may stand at a port, but must come to the same for all of them;
-  the same holds for ` + "`producer-config`" + `, and for ` + "`batch`" + ` at the inlets.
+  the same holds for ` + "`producer-config`" + `.
 
 ## Keys
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"ankka-flow/delivery"
 	flowkafka "ankka-flow/delivery/kafka"
 )
 
@@ -73,6 +74,7 @@ inlets:
     topic: orders
     group: routers
     client-id: router-in
+    batch.max-bytes: 2000
     consumer-config:
       auto.offset.reset: latest
       group.instance.id: a
@@ -91,14 +93,15 @@ func TestEveryKindOfKeyOfAFile(t *testing.T) {
 	check := func(t *testing.T, s *Settings) {
 		dir := filepath.Dir(s.File)
 		for name, pair := range map[string][2]any{
-			"brokers":    {s.Brokers, []string{"kafka-1:9092", "kafka-2:9092"}},
-			"names":      {[]string{s.Pipeline, s.Streamlet}, []string{"shop", "router"}},
-			"descriptor": {s.Descriptor, filepath.Join(dir, "deployed.json")},
-			"params":     {s.PlainParams(), map[string]string{"threshold": "007", "ratio": "1.10", "flag": "true", "empty": ""}},
-			"errors":     {s.Errors, map[string]string{"retry.timeout": "60000", "deadletterqueue.topic.name": ""}},
-			"batch":      {[]int{s.MaxRecords, s.MaxBytes}, []int{50, 512 << 10}},
-			"connection": {[]any{s.ClientID, s.RequestTimeout, s.DialTimeout}, []any{"shop", 5 * time.Second, 700 * time.Millisecond}},
-			"consumer":   {s.Inlet("other"), Consumer{SessionTimeout: 30 * time.Second, ReadUncommitted: true}},
+			"brokers":          {s.Brokers, []string{"kafka-1:9092", "kafka-2:9092"}},
+			"names":            {[]string{s.Pipeline, s.Streamlet}, []string{"shop", "router"}},
+			"descriptor":       {s.Descriptor, filepath.Join(dir, "deployed.json")},
+			"params":           {s.PlainParams(), map[string]string{"threshold": "007", "ratio": "1.10", "flag": "true", "empty": ""}},
+			"errors":           {s.Errors, map[string]string{"retry.timeout": "60000", "deadletterqueue.topic.name": ""}},
+			"batch":            {[]int{s.MaxRecords, s.MaxBytes}, []int{50, 512 << 10}},
+			"an inlet's batch": {s.Batches, map[string]delivery.BatchLimit{"in": {MaxBytes: 2000}}},
+			"connection":       {[]any{s.ClientID, s.RequestTimeout, s.DialTimeout}, []any{"shop", 5 * time.Second, 700 * time.Millisecond}},
+			"consumer":         {s.Inlet("other"), Consumer{SessionTimeout: 30 * time.Second, ReadUncommitted: true}},
 			"inlet": {s.Inlet("in"), Consumer{
 				ClientID: "router-in", InstanceID: "a", SessionTimeout: 30 * time.Second, ReadUncommitted: true,
 				Assignors: []string{"cooperative-sticky", "range"}, StartLatest: true, Reset: flowkafka.ResetLatest,

@@ -60,7 +60,6 @@ func TestProblemsOfAFile(t *testing.T) {
 		{"two clusters of ports", "inlets:\n  a: {bootstrap.servers: a:1}\noutlets:\n  b: {bootstrap.servers: b:1}", nil, []string{`:4: outlets.b.bootstrap.servers: it differs from inlets.a.bootstrap.servers (`}},
 		{"two connections", "bootstrap.servers: a:1\ninlets:\n  a:\n    connection-config: {client.id: x}\n  b:\n    connection-config: {client.id: y}", nil, []string{":6: inlets.b.connection-config: client.id differs"}},
 		{"two producers", "outlets:\n  a:\n    producer-config: {batch.size: 1}\n  b:\n    producer-config: {batch.size: 2}", nil, []string{":5: outlets.b.producer-config: batch.size differs"}},
-		{"two limits", "batch.max-records: 1\ninlets: {a: {batch.max-records: 2}}", nil, []string{":2: inlets.a.batch.max-records: it differs from batch.max-records ("}},
 		{"two write timeouts", "write-timeout: 5s\nproducer-config: {delivery.timeout.ms: 6000}", nil, []string{":2: delivery.timeout.ms differs from write-timeout (line 1)"}},
 		{"two client ids", "inlets: {a: {client-id: x, consumer-config: {client.id: y}}}", nil, []string{":1: inlets.a: client.id differs from the inlet's client-id"}},
 		{"an assignor", "consumer-config: {partition.assignment.strategy: org.apache.kafka.clients.consumer.StickyAssignor}", nil, []string{"it is cooperative-sticky, range or both"}},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ankka-flow/delivery"
 )
 
 // paths are the paths that have a value, sorted.
@@ -57,7 +59,7 @@ func (l *loader) resolve() *Settings {
 			Write: l.duration("write-timeout"), Stall: l.duration("stall-warning-after"),
 		},
 		Topics: map[string]string{}, Groups: map[string]string{}, ClientIDs: map[string]string{}, Inputs: map[string]string{},
-		Ports: map[string]Port{}, Params: map[string]Secret{}, Errors: map[string]string{}, Inlets: map[string]Consumer{},
+		Ports: map[string]Port{}, Params: map[string]Secret{}, Errors: map[string]string{}, Inlets: map[string]Consumer{}, Batches: map[string]delivery.BatchLimit{},
 		Hidden: l.hidden(), loaded: l,
 	}
 	l.resolvePorts(s)
@@ -126,27 +128,14 @@ func (l *loader) topic(s *Settings, port string, v value) {
 	s.Topics[port] = v.text
 }
 
-// resolveBatch takes the limits of a batch, of which there is one for all inlets.
+// resolveBatch takes the limits of a batch, and those of single inlets.
 func (l *loader) resolveBatch(s *Settings) {
-	s.MaxRecords = l.size(l.same("batch.max-records"))
-	s.MaxBytes = l.size(l.same("batch.max-bytes"))
-}
-
-// same is the path whose value holds for a key that the top and each inlet may
-// give: what one inlet says must be what the top and every other one says.
-func (l *loader) same(name string) string {
-	chosen := name
-	given := l.values[name].origin.rank != fromDefault
-	for _, path := range l.paths() {
-		if !strings.HasPrefix(path, "inlets.") || !strings.HasSuffix(path, "."+name) {
-			continue
-		}
-		switch v := l.values[path]; {
-		case !given:
-			chosen, given = path, true
-		case v.text != l.values[chosen].text:
-			l.problems.at(v.origin, "%s: it differs from %s (%s); one limit holds for all inlets", path, chosen, l.values[chosen].origin.place())
+	s.MaxRecords, s.MaxBytes = l.int("batch.max-records"), l.size("batch.max-bytes")
+	for _, path := range l.ports() {
+		port, _ := strings.CutPrefix(path, "inlets.")
+		limit := delivery.BatchLimit{MaxRecords: l.int(path + ".batch.max-records"), MaxBytes: l.size(path + ".batch.max-bytes")}
+		if limit != (delivery.BatchLimit{}) {
+			s.Batches[port] = limit
 		}
 	}
-	return chosen
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"ankka-flow/cmd/ankka-flow/security"
+	"ankka-flow/delivery"
 	flowkafka "ankka-flow/delivery/kafka"
 )
 
@@ -52,7 +53,9 @@ type Settings struct {
 	Errors map[string]string
 
 	// MaxRecords bounds a batch; 0: adaptive. MaxBytes bounds its bytes.
+	// Batches has what single inlets say.
 	MaxRecords, MaxBytes int
+	Batches              map[string]delivery.BatchLimit
 	// Consumer holds for inlets that Inlets does not name.
 	Consumer Consumer
 	Inlets   map[string]Consumer
@@ -115,6 +118,16 @@ type Producer struct {
 // Timings are the waits. Keys has their meaning.
 type Timings struct {
 	ReconnectMax, Discovery, Process, Batch, Stop, Write, Stall time.Duration
+}
+
+// SecretParams are the parameters whose text may not be shown.
+func (s *Settings) SecretParams() map[string]bool {
+	secret := map[string]bool{}
+	for name := range s.Params {
+		path := "config." + name
+		secret[name] = secretName(path) || s.loaded.values[path].brought()
+	}
+	return secret
 }
 
 // Inlet is how an inlet reads.

@@ -1,8 +1,9 @@
 """Routes carts: those with a large total go to a person for review, the others are valid.
 
-Run it from the repository's root, with records to begin with:
+`make demo` runs it with records to begin with, and starts it again when it is saved. Without make, from the
+repository's root:
 
-    ankka-flow run --input in=examples/carts.jsonl -- python3 examples/cart_router.py
+    PYTHONPATH=sdk/python/src ./ankka-flow run --input in=examples/carts.jsonl -- python3 examples/cart_router.py
 """
 
 from ankka_flow import (

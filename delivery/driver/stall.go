@@ -17,9 +17,10 @@ const PartitionStalled = "PartitionStalled"
 // commit it. A stall lasts from PartitionStatus.Since to the next commit or the
 // loss of the partition, through conversations and processes.
 type stalls struct {
-	// said has the Since of the stall that was warned about, so that each is
-	// warned about once.
-	said map[delivery.TP]time.Duration
+	// said has the partitions that were warned about, so that each stall is
+	// warned about once. One that follows is looked at before it is due, and
+	// takes the partition out.
+	said map[delivery.TP]bool
 	next time.Duration
 }
 
@@ -39,7 +40,7 @@ func (d *Driver) watchStalls() {
 		return
 	}
 	d.stalls.next = now + d.stallInterval()
-	said := map[delivery.TP]time.Duration{}
+	said := map[delivery.TP]bool{}
 	status := d.core.Status()
 	for i := range status.Partitions {
 		p := &status.Partitions[i]
@@ -50,8 +51,8 @@ func (d *Driver) watchStalls() {
 			d.stalls.next = min(d.stalls.next, due)
 			continue
 		}
-		said[p.TP] = p.Since
-		if since, ok := d.stalls.said[p.TP]; !ok || since != p.Since {
+		said[p.TP] = true
+		if !d.stalls.said[p.TP] {
 			d.sayStall(p, now-p.Since)
 		}
 	}

@@ -118,16 +118,10 @@ func (m *mirror) voidFrom(p *partition, offset int64) {
 func (m *mirror) forget(t *tracked) { delete(m.live, t.id) }
 
 // dropped: the core forgets a batch. One that is acked may be confirmed by that
-// or void, which only the next Cut or commit tells.
+// or void, as may one whose write did not succeed: the next Cut or the commit
+// tells.
 func (m *mirror) dropped(id uint64) {
 	if t := m.live[id]; t != nil && !t.acked {
-		m.voidFrom(t.part, t.first)
-	}
-}
-
-// cancelled: a batch that is being written, and what stands behind it, is void.
-func (m *mirror) cancelled(id uint64) {
-	if t := m.live[id]; t != nil {
 		m.voidFrom(t.part, t.first)
 	}
 }

@@ -133,11 +133,9 @@ func (w *Watch) brokerEvent(now time.Duration, ev delivery.Event) bool {
 	case delivery.WriteUnknown:
 		w.unknown.Add(1)
 	case delivery.Refused:
-		m.cancelled(e.ID)
 		delete(m.writes, e.ID)
 	case delivery.Unsettled:
 		w.unsettled.Add(1)
-		m.cancelled(e.ID)
 		delete(m.writes, e.ID)
 	case delivery.Committed:
 		m.committed(e, func(t *tracked) { w.committed(now, t) })
@@ -192,8 +190,6 @@ func (w *Watch) action(now time.Duration, ev delivery.Event, action delivery.Act
 		m.delivering, m.deliverAt = a, now
 	case delivery.Drop:
 		m.dropped(a.ID)
-	case delivery.CancelWrite:
-		m.cancelled(a.ID)
 	case delivery.Write:
 		t := m.live[a.ID]
 		if t != nil {

@@ -175,6 +175,7 @@ func TestABatchIsCountedOnItsWay(t *testing.T) {
 	s.now += 2 * time.Second
 	s.ack(id)
 	s.expect("acked", in.acked.Load(), 1)
+	s.watch.Reported(wire.Report{ID: id, HasID: true, Series: []wire.Series{{Name: "late", Value: 1}}})
 	s.expect("emitted before it is written", s.watch.outlets["out"].records.Load(), 0)
 	s.now += 3 * time.Second
 	s.written()
@@ -185,6 +186,9 @@ func TestABatchIsCountedOnItsWay(t *testing.T) {
 	s.commit(delivery.CommitDone)
 	s.expect("committed", in.committed.Load(), 1)
 	s.expect("committed records", in.committedRecords.Load(), 10)
+	if got := shown(s.watch); got != "" {
+		t.Errorf("a report behind the ack shows %q", got)
+	}
 	for _, h := range []struct {
 		of   *metric
 		want float64
@@ -219,6 +223,7 @@ func TestAFailedBatchCountsNothingElse(t *testing.T) {
 	s.expect("failed", in.failed.Load(), 1)
 	s.expect("failures", s.watch.failures["fail"], 1)
 	s.ack(other) // late
+	s.watch.Reported(wire.Report{ID: other, HasID: true, Series: []wire.Series{{Name: "late", Value: 1}}})
 	s.expect("acked", in.acked.Load(), 0)
 	if n := len(s.watch.mirror.live) + len(s.watch.mirror.writes); n != 0 {
 		t.Errorf("%d batches are still followed", n)

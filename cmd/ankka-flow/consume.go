@@ -89,6 +89,17 @@ func (a *app) follow(ctx context.Context, f *consumeFlags, topic string, at *sta
 		return err
 	}
 	defer conn.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	conn.embedded.whenLost(cancel)
+	err = a.print(ctx, conn, f, topic, at)
+	if lost := conn.embedded.failure(); lost != nil {
+		return lost
+	}
+	return err
+}
+
+func (a *app) print(ctx context.Context, conn *connection, f *consumeFlags, topic string, at *start) error {
 	if err := conn.toRead(ctx, topic); err != nil {
 		return err
 	}

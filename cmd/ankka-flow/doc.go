@@ -13,6 +13,9 @@
 //     by the command.
 //   - The file watcher of run --watch (watch.go), likewise.
 //   - The end watcher of run --until-end (untilend.go), likewise.
+//   - The signal watcher of produce (interrupts.go), ended and awaited by its
+//     stop; and its reader (input.go), which ends with the input or else with
+//     the process.
 //   - The keeper of the probes (observing.go), ended and awaited by
 //     observing.close, as are the server's.
 package main

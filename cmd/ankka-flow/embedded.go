@@ -29,6 +29,8 @@ type embedded struct {
 	closed  bool
 	gone    time.Time // since when the other's is gone; zero: it is not
 	said    string    // the last problem
+	lost    error     // the data is not there any more; the command is over
+	onLost  func()
 }
 
 // takeOverAfter is how long the broker of another command may be gone before
@@ -108,7 +110,7 @@ func (e *embedded) resolve(ctx context.Context) ([]string, error) {
 	at, found := devbroker.Find(ctx, e.dir)
 	switch {
 	case found && e.id != "" && at.ClusterID != e.id:
-		return nil, e.problem(&devbroker.OtherDataError{Dir: e.dir})
+		return nil, e.lose(&devbroker.OtherDataError{Dir: e.dir})
 	case found:
 		e.follow(at.Address)
 	case e.gone.IsZero():
@@ -136,6 +138,10 @@ func (e *embedded) takeOver() ([]string, error) {
 	if errors.As(err, &inUse) {
 		return nil, err // somebody was faster: asked again, we find it
 	}
+	var other *devbroker.OtherDataError
+	if errors.As(err, &other) {
+		return nil, e.lose(err)
+	}
 	if err != nil {
 		return nil, e.problem(embeddedFailure(err))
 	}
@@ -148,13 +154,41 @@ func (e *embedded) takeOver() ([]string, error) {
 	return []string{e.address}, nil
 }
 
+// lose ends the command: with the data, its positions mean nothing any more.
+func (e *embedded) lose(err error) error {
+	e.lost = fmt.Errorf("%w under this command, which ends; start it again", err)
+	if e.onLost != nil {
+		e.onLost()
+	}
+	return e.lost
+}
+
+// whenLost names what ends the command when the data is lost.
+func (e *embedded) whenLost(end func()) {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.onLost = end
+	if e.lost != nil {
+		end()
+	}
+}
+
+// failure is why the command was ended by whenLost, or nil.
+func (e *embedded) failure() error {
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.lost
+}
+
 // problem says an error once.
 func (e *embedded) problem(err error) error {
 	text := err.Error()
-	var other *devbroker.OtherDataError
-	if errors.As(err, &other) {
-		text += "; start this command again"
-	}
 	if text != e.said {
 		e.said = text
 		e.log.Error(text, "event", "broker")

@@ -135,17 +135,27 @@ func TestAnotherDirectorysBrokerIsNotAdopted(t *testing.T) {
 	foreign.stopsWell()
 }
 
-// Data that is reset under a run is not its data any more.
+// Data that is reset under a command is not its data any more: it ends.
 func TestResetDataIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	owner, _ := brokerIn(t, dir, "127.0.0.1:0")
 	p := runIn(t, dir)
 	p.await(`ready`)
+	reader := startCommand(t, programOptions{dir: dir}, "sh", "-c", `exec "$0" consume "$1" >read`, binary, caseOut)
+	writer, keyboard := typed(t, dir, caseIn)
+	enter(t, keyboard, `{"value":"a"}`+"\n")
+	p.await(`committed +1 in, 1 out`)
+	eventually(t, "what is written is read", func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "read"))
+		return len(text) > 0
+	})
 	owner.kill()
 	again, _ := brokerIn(t, dir, "127.0.0.1:0", "--reset")
-	p.await(`ERR broker +.*removed or replaced; start this command again`)
-	p.stopsWell()
+	for _, p := range []*program{p, reader, writer} {
+		p.endsWith(1)
+		p.says("ankka-flow: ", "removed or replaced", "start it again")
+	}
 	again.stopsWell()
 }
 

@@ -14,6 +14,7 @@ import (
 type interrupts struct {
 	first, second context.Context
 	number        atomic.Int32 // of the signal that came last
+	cancel        func() // ends both
 	end           func()
 	done          sync.WaitGroup
 }
@@ -24,6 +25,7 @@ func watchInterrupts(ctx context.Context) *interrupts {
 	var endFirst, endSecond context.CancelFunc
 	i.second, endSecond = context.WithCancel(ctx)
 	i.first, endFirst = context.WithCancel(i.second)
+	i.cancel = endSecond
 	over := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)

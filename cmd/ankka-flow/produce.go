@@ -103,6 +103,7 @@ func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error
 	conn, err := a.connect(interrupts.first, f.brokerData)
 	if err == nil {
 		defer conn.close()
+		conn.embedded.whenLost(interrupts.cancel)
 		err = conn.toWrite(interrupts.first, topic, f.partition)
 	}
 	if interrupts.first.Err() != nil {
@@ -115,6 +116,9 @@ func (a *app) produce(ctx context.Context, f *produceFlags, args []string) error
 	whole, err := p.run(interrupts, readLines(in, file, f.raw, f.parse()))
 	if closeErr := p.w.close(); err == nil {
 		err = closeErr
+	}
+	if lost := conn.embedded.failure(); lost != nil {
+		return fmt.Errorf("%w (%s written to %s)", lost, plural(p.written, "record"), topic)
 	}
 	if interrupts.second.Err() != nil {
 		return interrupts.exit()

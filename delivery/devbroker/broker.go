@@ -170,6 +170,9 @@ func (b *Broker) start(cfg Config) error {
 	)
 	if err != nil {
 		_ = listener.Close()
+		if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) {
+			return &DirError{cfg.Dir, err}
+		}
 		return fmt.Errorf("opening the broker's data in %s (`ankka-flow broker --reset` starts with an empty one): %w", cfg.Dir, err)
 	}
 	b.cluster = cluster

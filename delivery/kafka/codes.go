@@ -2,8 +2,11 @@ package kafka
 
 import (
 	"fmt"
+	"strings"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"ankka-flow/delivery/kafka/group"
 )
 
 // The Kafka error codes that decide something in this package.
@@ -32,11 +35,14 @@ type CodeError struct {
 	What string
 	// Code is Kafka's number, never 0.
 	Code int16
+	// Principal is who the broker takes us for, such as "User:bob"; empty: not
+	// known.
+	Principal string
 }
 
 // Error names the code as people search for it, and its number.
 func (e *CodeError) Error() string {
-	return fmt.Sprintf("%s: %s", e.What, codeText(e.Code))
+	return fmt.Sprintf("%s: %s", e.What, withPrincipal(codeText(e.Code), e.Principal))
 }
 
 // codeText names a code, its number and, where that is plain, what to do.
@@ -50,18 +56,39 @@ func codeText(code int16) string {
 	case codeUnknownTopic:
 		s += ": the broker has no such topic; check the name, or create it"
 	case codeTopicAuthorization:
-		s += ": the READ or DESCRIBE right on the topic is missing"
+		s += ": the user needs READ on the topic, or DESCRIBE to see it"
 	case 30:
-		s += ": the READ right on the group is missing"
+		s += ": the user needs READ on the group"
 	case 31:
-		s += ": a right on the cluster is missing"
+		s += ": the user needs a right on the cluster"
 	}
 	return s
 }
 
-func codeErr(code int16, format string, args ...any) error {
+// codeErr makes an error of a code, with who lacks what; nil for none.
+func (c *Client) codeErr(code int16, format string, args ...any) error {
 	if code == codeNone {
 		return nil
 	}
-	return &CodeError{What: fmt.Sprintf(format, args...), Code: code}
+	return &CodeError{What: fmt.Sprintf(format, args...), Code: code, Principal: c.principal()}
+}
+
+// withPrincipal puts the user's name into a text about a right.
+func withPrincipal(text, principal string) string {
+	if principal == "" {
+		return text
+	}
+	return strings.Replace(text, "the user ", principal+" ", 1)
+}
+
+// groupText is the code's text from a group, with group and user.
+func (c *Client) groupText(code int16, groupID, topic string) string {
+	text := withPrincipal(group.CodeText(code), c.principal())
+	text = strings.Replace(text, "on the group", "on group "+groupID, 1)
+	return strings.Replace(text, "on the topic", "on topic "+topic, 1)
+}
+
+// topicText is the code's text about a topic, with topic and user.
+func (c *Client) topicText(code int16, topic string) string {
+	return strings.Replace(withPrincipal(codeText(code), c.principal()), "on the topic", "on topic "+topic, 1)
 }

@@ -326,7 +326,7 @@ func (k *Consumer) perform(a group.Action) {
 	case group.WakeAt:
 		k.wakeAt, k.due = a.At, true
 	case group.Refused:
-		k.c.log.Error("the group refuses this inlet: "+group.CodeText(a.Code), "inlet", k.in.Name, "group", k.in.Group, "doing", a.Doing, "again", (a.Again - sinceBoot()).Round(time.Second))
+		k.c.log.Error("the group refuses this inlet: "+k.c.groupText(a.Code, k.in.Group, k.in.Topic), "inlet", k.in.Name, "group", k.in.Group, "doing", a.Doing, "again", (a.Again - sinceBoot()).Round(time.Second))
 	case group.Warned:
 		k.c.log.Warn(a.Err.Error(), "inlet", k.in.Name, "group", k.in.Group)
 	case group.Fatal:
@@ -370,7 +370,7 @@ func (k *Consumer) lookAtTopic() {
 		case n == 0 && code == codeUnknownTopic:
 			k.c.log.Warn("the topic does not exist; waiting for it", "inlet", k.in.Name, "topic", k.in.Topic)
 		case n == 0:
-			k.c.log.Warn("the topic cannot be read: "+codeText(code), "inlet", k.in.Name, "topic", k.in.Topic)
+			k.c.log.Warn("the topic cannot be read: "+k.c.topicText(code, k.in.Topic), "inlet", k.in.Name, "topic", k.in.Topic)
 		case k.count >= 0:
 			k.c.log.Info("the topic's partitions have changed", "inlet", k.in.Name, "topic", k.in.Topic, "before", k.count, "now", n)
 		}
@@ -447,7 +447,7 @@ func (k *Consumer) commitAnswered(a delivery.Commit, q group.OffsetCommitRequest
 	case delivery.CommitRetry:
 		k.retryCommit(a, errors.New(group.CodeText(code)))
 	default:
-		k.endCommit(delivery.Committed{Inlet: k.in.Name, Sequence: a.Sequence, Outcome: worst, Reason: group.CodeText(code)})
+		k.endCommit(delivery.Committed{Inlet: k.in.Name, Sequence: a.Sequence, Outcome: worst, Reason: k.c.groupText(code, k.in.Group, k.in.Topic)})
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *Client) coordinator(ctx context.Context, groupID string) (int32, error)
 		return -1, err
 	}
 	if a.ErrorCode != codeNone {
-		return -1, codeErr(a.ErrorCode, "finding the coordinator of group %s", groupID)
+		return -1, c.codeErr(a.ErrorCode, "finding the coordinator of group %s", groupID)
 	}
 	c.coordinators.mu.Lock()
 	c.coordinators.nodes[groupID] = a.Node

@@ -55,6 +55,7 @@ type fetcher struct {
 	loops      map[int32]*leaderLoop
 	flights    uint64
 	lastCut    int32 // the partition of the last Cut
+	saidCode   int16 // the code that was said last, since the last good answer
 }
 
 // leaderLoop is what the two goroutines of one leader share; the fetcher's
@@ -353,7 +354,7 @@ func (w *fetchWorker) fetch() (throttle time.Duration, err error) {
 	})
 	w.buf.Reset(nil)
 	if err == nil && code != codeNone {
-		err = codeErr(code, "fetching from broker %d", w.l.node)
+		err = f.c.codeErr(code, "fetching from broker %d", w.l.node)
 	}
 	return throttle, err
 }
@@ -381,6 +382,7 @@ func (w *fetchWorker) take(a fetched) {
 		return
 	}
 	p.end = a.end
+	f.saidCode = codeNone
 	if len(a.data) == 0 {
 		w.nothing(p)
 		return
@@ -401,7 +403,12 @@ func (f *fetcher) refused(w *fetchWorker, p *partition, code int16) {
 		f.c.stale(f.in.Topic)
 	case codeOffsetNotAvailable:
 	default: // a right that is missing, or what a person has to look at
-		f.fail(p, codeText(code), corruptMost, 1)
+		text := f.c.topicText(code, f.in.Topic)
+		if f.saidCode != code { // it is of the topic, not of one partition
+			f.saidCode = code
+			f.c.log.Error("the topic cannot be read: "+text+"; trying on", "inlet", f.in.Name, "topic", f.in.Topic)
+		}
+		f.fail(p, text, corruptMost, 1)
 		return
 	}
 	f.fail(p, codeText(code), retryMost, tellAfter)
@@ -589,7 +596,7 @@ func (f *fetcher) logRange(ctx context.Context, node, id int32) (first, last int
 			return 0, 0, fmt.Errorf("%w: partition %d is missing", errMalformed, id)
 		}
 		if o.code != codeNone {
-			return 0, 0, codeErr(o.code, "listing offsets of %s/%d", f.in.Topic, id)
+			return 0, 0, f.c.codeErr(o.code, "listing offsets of %s/%d", f.in.Topic, id)
 		}
 		*q.to = o.offset
 	}

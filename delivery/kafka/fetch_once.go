@@ -46,7 +46,7 @@ func (c *Client) FetchOnce(ctx context.Context, topic string, partition int32, o
 			continue
 		}
 		if answer.code != codeNone {
-			return offset, codeErr(answer.code, "reading %s/%d at offset %d", topic, partition, offset)
+			return offset, c.codeErr(answer.code, "reading %s/%d at offset %d", topic, partition, offset)
 		}
 		reader := recordbatch.NewReader(answer.data, offset, answer.aborted, recordbatch.Limits{})
 		if partial := reader.FirstPartial(); partial > limit && partial <= maxAnswer {
@@ -90,7 +90,7 @@ func (c *Client) leaderOf(ctx context.Context, topic string, partition int32) (i
 			return node, nil
 		}
 		if n, known := c.partitions(topic); known && partition >= n {
-			return 0, codeErr(codeUnknownTopic, "reading %s/%d", topic, partition)
+			return 0, c.codeErr(codeUnknownTopic, "reading %s/%d", topic, partition)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,7 +118,7 @@ func (c *Client) fetchPartition(ctx context.Context, node int32, topic string, a
 		return err
 	})
 	if err == nil && code != codeNone {
-		err = codeErr(code, "fetching from broker %d", node)
+		err = c.codeErr(code, "fetching from broker %d", node)
 	}
 	return answer, err
 }

@@ -338,7 +338,7 @@ func (p *Producer) act(a sequence.Action) {
 	case sequence.Unknown:
 		p.sink(delivery.WriteUnknown{ID: a.Write, Reason: a.Reason})
 	case sequence.Refused:
-		p.answer(a.Write, delivery.Refused{ID: a.Write, Reason: a.Reason, Accused: a.Accused})
+		p.answer(a.Write, delivery.Refused{ID: a.Write, Reason: withPrincipal(a.Reason, p.c.principal()), Accused: a.Accused})
 	case sequence.Unsettled:
 		p.answer(a.Write, delivery.Unsettled{ID: a.Write, Reason: a.Reason})
 	case sequence.Raised:

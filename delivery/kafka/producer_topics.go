@@ -158,9 +158,9 @@ func (p *Producer) lookAtTopics() {
 func (p *Producer) missingReason(topic string) string {
 	switch code := p.c.topicCode(topic); code {
 	case codeUnknownTopic:
-		return fmt.Sprintf("topic %s does not exist (or the user has no DESCRIBE right on it): create it, or correct the outlet's topic", topic)
+		return withPrincipal(fmt.Sprintf("topic %s does not exist (or the user has no DESCRIBE right on it): create it, or correct the outlet's topic", topic), p.c.principal())
 	case codeTopicAuthorization:
-		return fmt.Sprintf("topic %s: the user has no DESCRIBE right on it", topic)
+		return withPrincipal(fmt.Sprintf("topic %s: the user needs WRITE on it, or DESCRIBE to see it", topic), p.c.principal())
 	default:
 		return fmt.Sprintf("topic %s cannot be used: %s", topic, sequence.Explain(code, ""))
 	}

@@ -165,7 +165,7 @@ func (k *Consumer) listed(ctx context.Context, node int32, partitions []int32, a
 		}
 		if o.code != codeNone {
 			k.c.stale(k.in.Topic)
-			return nil, codeErr(o.code, "listing offsets of %s/%d", k.in.Topic, p)
+			return nil, k.c.codeErr(o.code, "listing offsets of %s/%d", k.in.Topic, p)
 		}
 		out[p] = o.offset
 	}

@@ -49,7 +49,7 @@ func (c *Client) Topics(ctx context.Context, names ...string) (map[string]TopicI
 		if !ok {
 			t.code = codeUnknownTopic
 		}
-		info := TopicInfo{Partitions: int32(len(t.leaders)), Err: codeErr(t.code, "topic %s", name)}
+		info := TopicInfo{Partitions: int32(len(t.leaders)), Err: c.codeErr(t.code, "topic %s", name)}
 		if info.Err != nil {
 			info.Partitions = 0
 		}
@@ -103,7 +103,7 @@ func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) error {
 		if text != "" {
 			what += " (" + text + ")"
 		}
-		errs = append(errs, codeErr(code, "%s", what))
+		errs = append(errs, c.codeErr(code, "%s", what))
 	}
 	if err := errors.Join(append(errs, d.err)...); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (c *Client) ListOffsets(ctx context.Context, topic string, at int64) (map[i
 		return nil, err
 	}
 	t := a.topics[topic]
-	if err := codeErr(t.code, "topic %s", topic); err != nil {
+	if err := c.codeErr(t.code, "topic %s", topic); err != nil {
 		return nil, err
 	}
 	c.learnBrokers(a.brokers)
@@ -185,7 +185,7 @@ func (c *Client) ListOffsets(ctx context.Context, topic string, at int64) (map[i
 		}
 		for p, o := range got {
 			if o.code != codeNone {
-				return nil, codeErr(o.code, "listing offsets of %s/%d", topic, p)
+				return nil, c.codeErr(o.code, "listing offsets of %s/%d", topic, p)
 			}
 			if out[p] = o.offset; o.offset < 0 {
 				late = append(late, p)
@@ -310,13 +310,13 @@ func (c *Client) fetchCommitted(ctx context.Context, groupID, topic string, part
 	}
 	if a.ErrorCode != codeNone {
 		c.forgetCoordinator(groupID)
-		return nil, codeErr(a.ErrorCode, "reading the commits of group %s", groupID)
+		return nil, c.codeErr(a.ErrorCode, "reading the commits of group %s", groupID)
 	}
 	out := map[int32]int64{}
 	for _, t := range a.Topics {
 		for _, p := range t.Partitions {
 			if p.ErrorCode != codeNone {
-				return nil, codeErr(p.ErrorCode, "reading the commit of group %s for %s/%d", groupID, topic, p.Partition)
+				return nil, c.codeErr(p.ErrorCode, "reading the commit of group %s for %s/%d", groupID, topic, p.Partition)
 			}
 			out[p.Partition] = p.Offset
 		}

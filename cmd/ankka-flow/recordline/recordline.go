@@ -1,8 +1,3 @@
-// Package recordline is a record as a line of JSON: what `consume` prints and
-// what `produce` and `run --input` read, so that the one feeds the other byte
-// for byte.
-//
-// It is pure: text in, records out, and the other way round.
 package recordline
 
 import (

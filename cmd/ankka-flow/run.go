@@ -45,7 +45,13 @@ stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-f
 		Example: `  ankka-flow run -- python3 streamlet.py
   ankka-flow run --watch --input in=records.jsonl -- python3 streamlet.py
   ankka-flow run -b kafka:9092 --topic in=orders -- ./streamlet`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd.Context(), &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.settings.PrintConfig && a.misconfigured == nil {
+				_, err := io.WriteString(a.stdout, a.settings.Print())
+				return err
+			}
+			return a.run(cmd.Context(), &f, args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // the first word that is no flag begins the command
@@ -68,15 +74,8 @@ stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-f
 
 // run puts a run together and waits for its end.
 func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
-	if a.settings.PrintConfig && a.misconfigured == nil {
-		_, err := io.WriteString(a.stdout, a.settings.Print())
-		return err
-	}
 	settings, err := f.settings(a.settings, a.misconfigured, args)
 	if err != nil {
-		return err
-	}
-	if err := embeddedAsked(a.settings); err != nil {
 		return err
 	}
 	timing := timingOf(a.settings)
@@ -160,7 +159,7 @@ type runSettings struct {
 // settings reads the flags and everything they name. Every problem is in the
 // error.
 func (f *runFlags) settings(c *config.Settings, misconfigured error, args []string) (*runSettings, error) {
-	problems := []error{misconfigured}
+	problems := []error{misconfigured, embeddedAsked(c)}
 	if len(args) == 0 {
 		problems = append(problems, errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py"))
 	}

@@ -47,7 +47,9 @@ type Config struct {
 	Resolve func(ctx context.Context) ([]string, error)
 	// Logger gets what a person should see; nil: nothing is logged.
 	Logger *slog.Logger
-	// DialTimeout bounds one TCP connection attempt; 0: 2 s.
+	// DialTimeout bounds one TCP connection attempt; 0: 2 s. Each later step of
+	// a connection (TLS, every SASL request, the first request) has 3 s, or
+	// RequestTimeout where that is less.
 	DialTimeout time.Duration
 	// RequestTimeout bounds every exchange that has no deadline of its own, and
 	// every read and write where kafka-go sets none; 0: 30 s.

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -44,7 +43,7 @@ func (c *Client) askMetadata(ctx context.Context, topics []string) (metadataAnsw
 		}
 		errs = append(errs, err)
 	}
-	return metadataAnswer{}, "", fmt.Errorf("no Kafka broker answers: %w", errors.Join(errs...))
+	return metadataAnswer{}, "", &UnreachableError{Errs: errs}
 }
 
 func (c *Client) askMetadataAt(ctx context.Context, addr string, topics []string) (metadataAnswer, error) {

@@ -476,3 +476,32 @@ func TestUnreachable_SaysEachCauseOnce(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A broker that the cluster names by an address that nobody reaches is said,
+// though it never was reached.
+func TestCase60_AnAdvertisedAddressThatIsWrongIsSaid(t *testing.T) {
+	closed := closedPort(t)
+	host, port := splitHostPort(closed)
+	versions := appendInt32(appendInt16(nil, 0), 2)
+	for _, v := range [][3]int16{{3, 8, 8}, {18, 0, 0}} {
+		versions = appendInt16(appendInt16(appendInt16(versions, v[0]), v[1]), v[2])
+	}
+	brokers := appendInt32(appendInt32(appendInt32(nil, 0), 1), 7) // throttle time, one broker, its id
+	brokers = appendInt16(appendInt32(appendString(brokers, host), int32(port)), -1)
+	brokers = appendInt32(appendInt16(brokers, -1), 7)     // cluster, controller
+	brokers = appendInt32(appendInt32(brokers, 0), -1<<31) // no topics, no rights
+	addr := scripted(t, nil, map[int16][]byte{3: brokers, 18: versions})
+	log, logs := logged()
+	c := newTestClient(t, []string{addr}, func(c *Config) { c.Logger = log })
+	if err := c.Probe(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := c.request(testContext(t), 7, metadataKey, metadataVersion, nil); err == nil {
+			t.Fatal("it works")
+		}
+	}
+	if n := strings.Count(logs(), "broker "+closed+", as the cluster names it (advertised.listeners), cannot be reached: nothing listens there"); n != 1 {
+		t.Errorf("said %d times: %s", n, logs())
+	}
+}

@@ -41,8 +41,9 @@ the partition comes from the key, or from --partition. Empty lines are skipped.
 
 With --raw, a line is a value, byte for byte: what stands between two newlines, also if that is nothing.
 
-On the embedded broker, a topic that is missing is made. Ctrl-C ends the reading; what was read is
-written.`,
+On the embedded broker, a topic that is missing is made. Ctrl-C ends the reading and what was read is
+written, which is exit code 0 where a person types and else 130, for there may be more; a second
+Ctrl-C ends at once.`,
 		Example: `  echo '{"key":"c9","value":{"total":7}}' | ankka-flow produce cart-router.in`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.keyGiven = cmd.Flags().Changed("key")

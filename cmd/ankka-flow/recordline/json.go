@@ -57,8 +57,8 @@ func invalidUTF8(b []byte) int {
 
 // syntax says why a line is no JSON, with the byte where that shows.
 func syntax(line []byte) error {
-	var any json.RawMessage
-	err := json.Unmarshal(line, &any)
+	var whole json.RawMessage
+	err := json.Unmarshal(line, &whole)
 	var wrong *json.SyntaxError
 	switch {
 	case err == nil:

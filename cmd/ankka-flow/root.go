@@ -105,6 +105,8 @@ file (-c), name by name; docs/configuration.md has every key.`,
 			problems = append(problems, fromEnvironment(cmd, os.LookupEnv))
 			err := errors.Join(problems...)
 			switch {
+			case err == nil && cmd.Name() == "check":
+				return nil // a bad --log-level is among what it says
 			case err == nil:
 				return a.openLog()
 			case cmd.Name() == "probe": // it judges a supervisor that runs, whatever is wrong by now

@@ -197,6 +197,7 @@ func TestCheckOffline(t *testing.T) {
 			"FAIL config: bad.yaml:2: bootstrap.servers: \"k\": a broker's address is host:port, such as kafka:9092\n"},
 		{[]string{"-c", "brokerless.yaml"}, nil, 2, "FAIL config: brokerless.yaml names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded\n"},
 		{[]string{"-c", "brokerless.yaml"}, []string{"FLOW_EMBEDDED=true"}, 0, "ok config: brokerless.yaml\n"},
+		{[]string{"--log-level", "loud"}, nil, 2, "FAIL config: --log-level \"loud\": it is debug, info, warn or error\n"},
 		{[]string{"-c", "brokerless.yaml", "-b", "k:1"}, nil, 0, "ok config: brokerless.yaml\n"},
 	} {
 		code, stdout, stderr := runProgram(t, programOptions{dir: dir, env: c.env}, append([]string{"check", "--offline"}, c.args...)...)

@@ -219,10 +219,6 @@ func (l *loader) unknownKey(e entry) {
 		l.problems.at(l.at(e), "%s: it has keys below it, such as %s", e.path, example(e.path))
 		return
 	}
-	if of, below := aboveIt(e.path); of != "" {
-		l.problems.at(l.at(e), "%s: it has one value and no %s below it", of, below)
-		return
-	}
 	section, names := sectionOf(e.path)
 	rest := strings.TrimPrefix(strings.TrimPrefix(e.path, section), ".")
 	hint := didYouMean(rest, names)
@@ -249,16 +245,17 @@ func (l *loader) unknownKey(e entry) {
 }
 
 // aboveIt finds a key that holds one value above a path.
-func aboveIt(path string) (of, below string) {
+func aboveIt(path string) string {
 	for i := len(path) - 1; i > 0; i-- {
 		if path[i] != '.' {
 			continue
 		}
-		if k, _ := keyOf(path[:i]); k != nil {
-			return path[:i], path[i+1:]
+		whole, _ := keyOf(path)
+		if k, _ := keyOf(path[:i]); k != nil && whole == nil && !(k.Section == "config" && path[i:] == ".file") {
+			return path[:i]
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // sectionOf is the innermost section that a path is in, and the names there.

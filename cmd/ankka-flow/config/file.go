@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -136,6 +137,7 @@ func parseFile(path string, text []byte) *file {
 			f.entries = nil
 		}
 		f.unwrap()
+		f.dropBelowValues()
 		f.dropRepeated()
 	}
 	return f
@@ -179,7 +181,9 @@ func (f *file) syntax(err error) {
 	case strings.Contains(syntax.Message, "reserved character"):
 		hint = " (put the value in quotes)"
 	}
-	f.at(line, "it is not YAML: %s%s", syntax.Message, hint)
+	// Some messages quote the text.
+	message, _, _ := strings.Cut(syntax.Message, `"`)
+	f.at(line, "it is not YAML: %s%s", strings.TrimRight(message, ": "), hint)
 }
 
 func lineOf(n ast.Node) int {
@@ -223,7 +227,8 @@ func (f *file) walk(path []string, n ast.Node, depth int, merged bool) {
 			f.walk(path, to, depth+1, merged)
 			return
 		}
-		f.at(lineOf(v), "*%[1]s: there is no anchor &%[1]s above it", v.Value.GetToken().Value)
+		// What stands behind the star may be a secret.
+		f.at(lineOf(v), "%s: a value that begins with * is an alias in YAML, and there is no such anchor above it; put a text in quotes", orTop(path))
 	case *ast.SequenceNode:
 		f.sequence(path, v, merged)
 	default:
@@ -260,7 +265,7 @@ func (f *file) pair(path []string, pair *ast.MappingValueNode, depth int, merged
 		return
 	}
 	key, null, ok := scalar(pair.Key)
-	if !ok || null || key == "" || strings.HasPrefix(key, ".") || strings.HasSuffix(key, ".") || strings.Contains(key, "..") {
+	if !ok || null || key == "" || strings.HasPrefix(key, ".") || strings.HasSuffix(key, ".") || strings.Contains(key, "..") || strings.ContainsFunc(key, unicode.IsControl) {
 		f.at(lineOf(pair.Key), "%s: a key that is no plain text", orTop(path))
 		return
 	}
@@ -338,6 +343,23 @@ func (f *file) unwrap() {
 			f.at(e.line, "%s stands beside the root key flow; put it below flow", e.path)
 		case !e.null && !e.section:
 			f.at(e.line, "flow: it has keys below it, such as `pipeline: orders`")
+		}
+	}
+	f.entries = kept
+}
+
+// dropBelowValues reports maps where one value is due. What they hold is not named:
+// a password in braces would be a key.
+func (f *file) dropBelowValues() {
+	reported := map[string]bool{}
+	kept := f.entries[:0]
+	for _, e := range f.entries {
+		of := aboveIt(e.path)
+		if of == "" {
+			kept = append(kept, e)
+		} else if !reported[of] {
+			reported[of] = true
+			f.at(e.line, "%s: it has one value and no keys below it; put a text with braces in quotes", of)
 		}
 	}
 	f.entries = kept

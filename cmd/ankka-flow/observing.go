@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -69,7 +70,7 @@ func (o *observing) readyText(watching []string) string {
 }
 
 // start begins to look at a run, before its Run.
-func (o *observing) start(ctx context.Context, d *driver.Driver, b *runBroker, command string) {
+func (o *observing) start(ctx context.Context, d *driver.Driver, b *runBroker, commands observe.Commands) {
 	o.keeper = observe.NewKeeper(observe.KeeperConfig{
 		Watch: o.watch, Source: d, Dir: stateDir(o.dir), Logger: o.log,
 		List: func(ctx context.Context, topic string) (map[int32]int64, error) {
@@ -86,7 +87,26 @@ func (o *observing) start(ctx context.Context, d *driver.Driver, b *runBroker, c
 	}
 	version, commit := buildVersion()
 	build := observe.Build{Version: version, Commit: commit, Protocol: wire.Version, Go: runtime.Version()}
-	o.server = observe.Serve(o.listener, o.keeper, build, command, o.log)
+	o.server = observe.Serve(o.listener, o.keeper, build, commands, o.log)
+}
+
+// connectFlags are the flags by which our other commands reach the broker of a
+// run from the same directory.
+func (a *app) connectFlags(b *runBroker) string {
+	if b.embedded != nil {
+		return ""
+	}
+	var flags []string
+	if file := a.settings.File; file != "" {
+		if strings.ContainsAny(file, " '\"") {
+			file = strconv.Quote(file)
+		}
+		flags = append(flags, "-c "+file)
+	}
+	if brokers := a.settings.Brokers; len(brokers) > 0 {
+		flags = append(flags, "-b "+strings.Join(brokers, ","))
+	}
+	return strings.Join(flags, " ")
 }
 
 func (o *observing) close() {

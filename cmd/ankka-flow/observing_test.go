@@ -383,6 +383,19 @@ func TestProbes(t *testing.T) {
 	}
 	probe(1, "ready")
 	probe(0, "live")
+	stale := filepath.Join(b.dir, runDir, "killed")
+	if err := os.MkdirAll(stale, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(stale, observe.AliveFile), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	probe(2, "live") // which of the two?
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(stale, observe.AliveFile), long, long); err != nil {
+		t.Fatal(err)
+	}
+	probe(0, "live") // the other was killed
 	p.stopsWell()
 	probe(1, "ready")
 	probe(1, "live")

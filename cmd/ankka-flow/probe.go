@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -46,27 +45,33 @@ supervisor would mend neither.`,
 	return cmd
 }
 
-// findStateDir is the state directory of the one supervisor here.
+// findStateDir is the state directory of the one supervisor here. One that was
+// killed leaves its files behind, and counts only where there is no other: then
+// Probe says that it is dead.
 func findStateDir() (string, error) {
 	if dir := stateDir(""); dir != "" {
 		return dir, nil
 	}
-	alive, err := filepath.Glob(filepath.Join(runDir, "*", observe.AliveFile))
+	files, err := filepath.Glob(filepath.Join(runDir, "*", observe.AliveFile))
 	if err != nil {
 		return "", err
 	}
-	switch len(alive) {
-	case 0:
-		if _, err := os.Stat(runDir); err != nil {
-			return "", errors.New("no supervisor runs in this directory")
+	var alive, dead []string
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if observe.Probe(dir, observe.AliveFile, time.Now()) == nil {
+			alive = append(alive, dir)
+		} else {
+			dead = append(dead, dir)
 		}
-		return "", errors.New("no supervisor runs in this directory any more")
-	case 1:
-		return filepath.Dir(alive[0]), nil
 	}
-	var dirs []string
-	for _, path := range alive {
-		dirs = append(dirs, filepath.Dir(path))
+	switch {
+	case len(alive) == 1:
+		return alive[0], nil
+	case len(alive) > 1:
+		return "", misuse("several supervisors run here; name one with --state-dir: %s", strings.Join(alive, ", "))
+	case len(dead) > 0:
+		return dead[0], nil
 	}
-	return "", misuse("several supervisors run here; name one with --state-dir: %s", strings.Join(dirs, ", "))
+	return "", errors.New("no supervisor runs in this directory")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ankka-flow/cmd/ankka-flow/config"
+	"ankka-flow/cmd/ankka-flow/observe"
 	"ankka-flow/delivery"
 	"ankka-flow/delivery/driver"
 	"ankka-flow/supervisor"
@@ -133,7 +134,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if f.untilEnd {
 		broker.untilEnd(ctx, &watchers, stops)
 	}
-	seen.start(ctx, d, broker, cfg.Command)
+	seen.start(ctx, d, broker, observe.Commands{Process: cfg.Command, Connect: a.connectFlags(broker)})
 	result := d.Run(ctx)
 	if err := broker.embedded.failure(); err != nil {
 		return err

@@ -46,12 +46,21 @@ func Listen(port int, public, next bool) (net.Listener, error) {
 	return l, nil
 }
 
+// Commands are command lines, for people.
+type Commands struct {
+	// Process is the process's.
+	Process string
+	// Connect are the flags by which ankka-flow's own commands reach the broker,
+	// such as "-b kafka:9092"; empty: they find it without.
+	Connect string
+}
+
 // view is what the pages are made of.
 type view struct {
-	keeper  *Keeper
-	build   Build
-	command string
-	metrics http.Handler
+	keeper   *Keeper
+	build    Build
+	commands Commands
+	metrics  http.Handler
 }
 
 // Server answers over HTTP: /metrics, /readyz, /livez, /status.json and a page
@@ -63,12 +72,11 @@ type Server struct {
 }
 
 // Serve answers on a listener, which is the Server's from now on, until Close.
-// command is the process's command line, for people.
-func Serve(l net.Listener, k *Keeper, build Build, command string, log *slog.Logger) *Server {
+func Serve(l net.Listener, k *Keeper, build Build, commands Commands, log *slog.Logger) *Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&collector{keeper: k, build: build})
 	v := &view{
-		keeper: k, build: build, command: command,
+		keeper: k, build: build, commands: commands,
 		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 			// One series that is wrong must not hide all others.

@@ -90,7 +90,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := Serve(l, s.keeper, Build{Version: "1.2.3", Commit: "c0ffee", Protocol: "1.0", Go: "go1"}, "python3 router.py", quiet)
+	server := Serve(l, s.keeper, Build{Version: "1.2.3", Commit: "c0ffee", Protocol: "1.0", Go: "go1"}, Commands{Process: "python3 router.py", Connect: "-b kafka:9092"}, quiet)
 	t.Cleanup(server.Close)
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", server.Port())
 	return s
@@ -372,7 +372,7 @@ func TestStatus(t *testing.T) {
 	}
 	row := st.Partitions[0] // stuck ones first
 	if row.Partition != 1 || row.Committed != 20 || *row.End != 50 || *row.Lag != 30 || row.StalledSeconds != 42 || row.Attempts != 3 ||
-		row.LastError != "no <total>" || row.Why != "process" || row.Show != "ankka-flow consume shop.in -p 1 -o 20 -n 1" {
+		row.LastError != "no <total>" || row.Why != "process" || row.Show != "ankka-flow consume -b kafka:9092 shop.in -p 1 -o 20 -n 1" {
 		t.Errorf("the first row is %+v", row)
 	}
 	if len(st.Partitions) != 3 || st.Partitions[1].Show != "" {
@@ -386,7 +386,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("events %s", got)
 	}
 	code, page := s.get("/")
-	for _, part := range []string{"router", "shop.in/1", "no &lt;total&gt;", "ankka-flow consume shop.in -p 1 -o 20 -n 1", "killed by SIGSEGV", "30 behind"} {
+	for _, part := range []string{"router", "shop.in/1", "no &lt;total&gt;", "ankka-flow consume -b kafka:9092 shop.in -p 1 -o 20 -n 1", "killed by SIGSEGV", "30 behind"} {
 		if code != http.StatusOK || !strings.Contains(page, part) {
 			t.Errorf("%d: %q is not on the page", code, part)
 		}

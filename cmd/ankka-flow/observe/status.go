@@ -122,7 +122,7 @@ func (v *view) status(ctx context.Context) Status {
 	k := v.keeper
 	now := time.Now()
 	st := Status{
-		Command: v.command, Version: v.build.Version, Protocol: v.build.Protocol, Started: k.began, UptimeSeconds: now.Sub(k.began).Seconds(),
+		Command: v.commands.Process, Version: v.build.Version, Protocol: v.build.Protocol, Started: k.began, UptimeSeconds: now.Sub(k.began).Seconds(),
 		Ready: v.ready(), Alive: k.Alive(), State: delivery.Down.String(),
 		Inlets: []PortStatus{}, Outlets: []PortStatus{}, Partitions: []PartitionRow{},
 	}
@@ -210,7 +210,11 @@ func (v *view) rows(st *Status, s *driver.Snapshot) {
 			known = known && p.State == "lost"
 		}
 		if row.StalledSeconds >= stuckAfter.Seconds() {
-			row.Show = fmt.Sprintf("ankka-flow consume %s -p %d -o %d -n 1", row.Topic, row.Partition, row.Committed)
+			connect := v.commands.Connect
+			if connect != "" {
+				connect += " "
+			}
+			row.Show = fmt.Sprintf("ankka-flow consume %s%s -p %d -o %d -n 1", connect, row.Topic, row.Partition, row.Committed)
 		}
 		st.Partitions = append(st.Partitions, row)
 	}

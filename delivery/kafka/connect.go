@@ -66,6 +66,10 @@ type connecting struct {
 // here, each step has its time, and a failure has its step. Error: a
 // *ConnectError, or the context's where it was given up.
 func (c *Client) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if !c.conns.begin() {
+		return nil, net.ErrClosed
+	}
+	defer c.conns.end()
 	x := &connecting{c: c, address: address}
 	defer c.reach.at(address, "")
 	conn, err := x.run(ctx, network)

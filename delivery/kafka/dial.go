@@ -128,8 +128,9 @@ func (c *guardedConn) cut() {
 type conns struct {
 	mu     sync.Mutex
 	open   map[*guardedConn]struct{}
+	begun  int // attempts to connect that are under way
 	closed bool
-	empty  chan struct{} // closed when closed and nothing is open
+	empty  chan struct{} // closed when closed, nothing is open and nothing under way
 }
 
 func newConns() *conns {
@@ -158,7 +159,36 @@ func (s *conns) remove(c *guardedConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, c)
-	if s.closed && len(s.open) == 0 {
+	s.tellEmpty()
+}
+
+// begin says whether an attempt to connect may begin; end is then due. kafka-go
+// leaves attempts alone that nobody waits for any more.
+func (s *conns) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.begun++
+	}
+	return !s.closed
+}
+
+func (s *conns) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun--
+	s.tellEmpty()
+}
+
+// tellEmpty closes empty when there is nothing left to wait for. The caller
+// holds mu.
+func (s *conns) tellEmpty() {
+	if !s.closed || len(s.open) > 0 || s.begun > 0 {
+		return
+	}
+	select {
+	case <-s.empty: // once
+	default:
 		close(s.empty)
 	}
 }
@@ -168,12 +198,8 @@ func (s *conns) remove(c *guardedConn) {
 func (s *conns) cutAll() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		if len(s.open) == 0 {
-			close(s.empty)
-		}
-	}
+	s.closed = true
+	s.tellEmpty()
 	for c := range s.open {
 		c.cut()
 	}

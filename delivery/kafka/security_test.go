@@ -204,6 +204,7 @@ func TestCase60_ConnectNamesCauseAndSetting(t *testing.T) {
 			if logs() != "" {
 				errorf("beside the error, something is said: %s", logs())
 			}
+			c.Close() // nothing changes any more
 			if all := fmt.Sprintf("%v %+v %#v %+v", err, c.cfg, c.cfg, c); strings.Contains(all, password) {
 				errorf("a secret is printed: %s", all)
 			}

@@ -18,6 +18,7 @@ var pureDirs = map[string][]string{
 	".":           nil,
 	"record":      nil,
 	"kafka/group": nil,
+	"kafka/names": nil,
 	"../wire":     {"reader.go", "writer.go"},
 }
 

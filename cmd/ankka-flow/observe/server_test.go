@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -393,6 +394,39 @@ func TestStatus(t *testing.T) {
 	}
 	if bytes.Contains([]byte(page), []byte("<script")) || strings.Contains(page, "%!") || !strings.HasSuffix(page, "</html>\n") {
 		t.Errorf("the page: %s", page)
+	}
+}
+
+// Every field of the status is in docs/metrics.md.
+func TestEveryFieldIsDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, ok := strings.Cut(string(text), "\n## /status.json\n")
+	if !ok {
+		t.Fatal("docs/metrics.md has no section on /status.json")
+	}
+	n := 0
+	var look func(of reflect.Type)
+	look = func(of reflect.Type) {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		if of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range of.NumField() {
+			name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if n++; !strings.Contains(section, "`"+name+"`") {
+				t.Errorf("%s.%s is not documented", of.Name(), name)
+			}
+			look(of.Field(i).Type)
+		}
+	}
+	look(reflect.TypeFor[Status]())
+	if n < 40 {
+		t.Errorf("only %d fields were looked at", n)
 	}
 }
 

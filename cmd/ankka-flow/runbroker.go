@@ -317,7 +317,7 @@ func (b *runBroker) Consume(in driver.PlannedInlet, now func() time.Duration, si
 		Name: in.Port, Topic: in.Topic, Group: in.Group, ClientID: orElse(c.ClientID, in.ClientID),
 		InstanceID: b.instance(in, c.InstanceID), Assignors: c.Assignors, StartLatest: c.StartLatest,
 		ReadUncommitted: c.ReadUncommitted, Reset: c.Reset,
-		LeaveStatic: true, SessionTimeout: session, Now: now,
+		LeaveStatic: c.InstanceID == "", SessionTimeout: session, Now: now,
 	}, sink)
 }
 

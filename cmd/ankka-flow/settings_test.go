@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"ankka-flow/cmd/ankka-flow/config"
@@ -242,4 +244,68 @@ func TestRefusalNamesTheLineOfTheFile(t *testing.T) {
 	p := b.runCase(nil, []string{"-c", path}, []string{"python3", script, filepath.Join(b.dir, "seen")})
 	p.endsWith(1)
 	p.says("ERR refused", "flow.yaml:3 names", `"inn"`, "it has in")
+}
+
+// The Java client's names reach the brokers: what is asked of them, and how.
+func TestJavaNamesReachTheBrokers(t *testing.T) {
+	t.Parallel()
+	b := newCaseBroker(t)
+	b.put(&kgo.Record{Value: []byte(strings.Repeat("v", 1000))})
+	var mu sync.Mutex
+	seen := map[string]any{}
+	note := func(name string, value any) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[name] = value
+	}
+	b.cluster.Control(func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.cluster.KeepControl()
+		switch r := req.(type) {
+		case *kmsg.JoinGroupRequest:
+			note("group", r.Group)
+			note("session", r.SessionTimeoutMillis)
+			if r.InstanceID != nil {
+				note("instance", *r.InstanceID)
+			}
+			var names []string
+			for _, p := range r.Protocols {
+				names = append(names, p.Name)
+			}
+			note("assignors", strings.Join(names, ","))
+		case *kmsg.FetchRequest:
+			note("isolation", r.IsolationLevel)
+		case *kmsg.ProduceRequest:
+			var batch kmsg.RecordBatch
+			if err := batch.ReadFrom(r.Topics[0].Partitions[0].Records); err == nil {
+				note("codec", batch.Attributes&7)
+			}
+		}
+		return nil, nil, false
+	})
+	path := filepath.Join(b.dir, "flow.json")
+	if err := os.WriteFile(path, []byte(`{"flow": {
+	"pipeline": "case", "metrics-port": 0,
+	"inlets": {"in": {"topic": "case.in", "group": "team", "consumer-config": {"group.instance.id": "pod-7", "session": {"timeout": {"ms": 9000}}}}},
+	"topics": {"out": "case.out"},
+	"consumer-config": {"isolation.level": "read_uncommitted", "partition.assignment.strategy": ["cooperative-sticky", "range"]},
+	"producer-config": {"compression.type": "zstd"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script, err := filepath.Abs("testdata/configured.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startProgram(t, programOptions{dir: b.dir}, "run", "-c", path, "-b", b.address(), "--until-end", "--", "python3", script, filepath.Join(b.dir, "seen"))
+	p.endsWith(0)
+	mu.Lock()
+	defer mu.Unlock()
+	want := map[string]any{
+		"group": "team", "session": int32(9000), "instance": "pod-7", "assignors": "cooperative-sticky,range",
+		"isolation": int8(0), "codec": int16(4),
+	}
+	for name, value := range want {
+		if seen[name] != value {
+			t.Errorf("%s: %v, want %v", name, seen[name], value)
+		}
+	}
 }

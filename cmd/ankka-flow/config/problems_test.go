@@ -124,6 +124,24 @@ func TestJavaNamesAreHonouredOrRefused(t *testing.T) {
 	expect(t, err, `acks: "1": it is all or -1`, `enable.idempotence: "false": it is true`, `enable.auto.commit: "true": it is false`, "batch-timeout bounds how long")
 }
 
+// The table has every name that the Java client has.
+func TestJavaNamesAreComplete(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("testdata", "java-client-4.4.0.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, name := range strings.Fields(strings.SplitN(string(text), "\n", 2)[1]) {
+		if count++; javaKey(name) == nil {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+	if count < 140 {
+		t.Errorf("the list has %d names", count)
+	}
+}
+
 func TestFindingTheFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

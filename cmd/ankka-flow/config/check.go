@@ -83,6 +83,9 @@ func (k *Key) judge(text string) string {
 		}
 	case Choice:
 		if !contains(k.Choices, k.normal(text)) {
+			if k.Path() == "" && k.Meaning != "" { // one of Java's
+				return fmt.Sprintf("it is %s here (%s)", choices(k.Choices), k.Meaning)
+			}
 			return "it is " + choices(k.Choices)
 		}
 	}

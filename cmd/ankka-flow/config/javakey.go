@@ -30,6 +30,9 @@ type JavaKey struct {
 	Least   int64
 	Empty   bool
 	Secret  bool
+	// Explain says the meaning with a text that is not one of Choices, because it is
+	// one of Java's.
+	Explain bool
 	// Meaning is what it does here. For a name that is refused, why, and what to
 	// do instead.
 	Meaning string
@@ -45,7 +48,7 @@ func milliseconds(name string, in Scope, least int64, meaning string) JavaKey {
 
 // fixed is a name that has one good value, the one that holds anyway.
 func fixed(name string, in Scope, meaning string, values ...string) JavaKey {
-	return JavaKey{Name: name, In: in, Kind: Choice, Choices: values, Meaning: meaning}
+	return JavaKey{Name: name, In: in, Kind: Choice, Choices: values, Explain: true, Meaning: meaning}
 }
 
 func secret(name string, meaning string) JavaKey {
@@ -66,14 +69,14 @@ func refused(why string, names ...string) []JavaKey {
 var JavaKeys = concat([]JavaKey{
 	honoured("client.id", InConnection|InConsumer, Text, "client id of the requests; in an inlet the same as client-id. The producer's requests carry the connection's (default: ankka-flow)"),
 	{Name: "security.protocol", In: InConnection, Kind: Choice, Choices: []string{"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}, Meaning: "TLS, SASL, both or neither (default: PLAINTEXT)"},
-	{Name: "sasl.mechanism", In: InConnection, Kind: Choice, Choices: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, Meaning: "how the password is proved; GSSAPI (Java's default) and OAUTHBEARER are not spoken"},
+	{Name: "sasl.mechanism", In: InConnection, Kind: Choice, Choices: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}, Explain: true, Meaning: "how the password is proved; GSSAPI (Java's default) and OAUTHBEARER are not spoken"},
 	secret("sasl.jaas.config", "user and password as a line for PlainLoginModule or ScramLoginModule"),
 	honoured("sasl.username", InConnection, Text, "user, in place of sasl.jaas.config"),
 	secret("sasl.password", "password, in place of sasl.jaas.config"),
-	{Name: "ssl.truststore.type", In: InConnection, Kind: Choice, Choices: []string{"PEM"}, Meaning: "only PEM is read: convert a JKS with keytool -exportcert -rfc, a PKCS12 with openssl pkcs12 -nokeys"},
+	{Name: "ssl.truststore.type", In: InConnection, Kind: Choice, Choices: []string{"PEM"}, Explain: true, Meaning: "only PEM is read: convert a JKS with keytool -exportcert -rfc, a PKCS12 with openssl pkcs12 -nokeys"},
 	honoured("ssl.truststore.location", InConnection, Path, "PEM file with the certificates of the authorities to trust (default: the system's)"),
 	honoured("ssl.truststore.certificates", InConnection, Text, "the same, as text"),
-	{Name: "ssl.keystore.type", In: InConnection, Kind: Choice, Choices: []string{"PEM"}, Meaning: "only PEM is read: convert a PKCS12 with openssl pkcs12"},
+	{Name: "ssl.keystore.type", In: InConnection, Kind: Choice, Choices: []string{"PEM"}, Explain: true, Meaning: "only PEM is read: convert a PKCS12 with openssl pkcs12"},
 	honoured("ssl.keystore.location", InConnection, Path, "PEM file with our own certificate, its chain and its key"),
 	honoured("ssl.keystore.certificate.chain", InConnection, Text, "our own certificate and its chain, as PEM text"),
 	secret("ssl.keystore.key", "the key of our certificate, as PEM text"),
@@ -83,7 +86,7 @@ var JavaKeys = concat([]JavaKey{
 	milliseconds("socket.connection.setup.timeout.ms", InConnection, 1, "how long a connection may take to open (default: 2000)"),
 
 	milliseconds("session.timeout.ms", InConsumer, 1000, "after which a silent member's partitions are given away (default: 45000; 6000 on the embedded broker)"),
-	{Name: "auto.offset.reset", In: InConsumer, Kind: Choice, Choices: []string{"earliest", "latest"}, Meaning: "where a new group starts, and where a partition goes on whose committed offset is outside the log. Unset, a new group starts at the earliest and such a partition is blocked, visibly (Java's default is latest). none: leave it out instead"},
+	{Name: "auto.offset.reset", In: InConsumer, Kind: Choice, Choices: []string{"earliest", "latest"}, Explain: true, Meaning: "where a new group starts, and where a partition goes on whose committed offset is outside the log. Unset, a new group starts at the earliest and such a partition is blocked, visibly (Java's default is latest). none: leave it out instead"},
 	{Name: "isolation.level", In: InConsumer, Kind: Choice, Choices: []string{"read_committed", "read_uncommitted"}, Meaning: "whether records of open and aborted transactions are left out (default: read_committed; Java's default is read_uncommitted)"},
 	honoured("group.instance.id", InConsumer, Text, "name of a static member: at a stop its partitions are kept for it, for a session timeout; each supervisor needs one of its own (default outside containers: one of this directory, which is left at a stop). Inlets that share a group get it with their name behind it"),
 	{Name: "partition.assignment.strategy", In: InConsumer, Kind: List, Meaning: "cooperative-sticky, range or both, in the order preferred; Java's class names work (default: cooperative-sticky)"},
@@ -165,6 +168,9 @@ func javaKey(name string) *JavaKey {
 // key is the row as a Key, for judge.
 func (j *JavaKey) key() *Key {
 	k := &Key{Kind: j.Kind, Choices: j.Choices, Least: j.Least, Empty: j.Empty, Secret: j.Secret}
+	if j.Explain {
+		k.Meaning = j.Meaning
+	}
 	if j.Kind == Duration { // a whole number of milliseconds
 		k.Kind = Int
 	}

@@ -73,6 +73,9 @@ func (l *loader) put(path string, v value) {
 // begins with "flow".
 var serviceLink = regexp.MustCompile(`^FLOW_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
+// linkedPort is what Kubernetes sets in NAME_PORT.
+var linkedPort = regexp.MustCompile(`^(tcp|udp|sctp)://.+:\d+$`)
+
 // checkVariables reports variables of ours that do not exist.
 func (l *loader) checkVariables() {
 	names := slices.Clone(l.in.Variables)
@@ -119,6 +122,9 @@ func (l *loader) readEnvironment() {
 		text := l.env[k.Variable()]
 		if _, given := l.in.Flags[k.Flag]; text == "" || given || k.Env == "" && k.Flag != "" && !k.Has(l.in.Command) {
 			continue // a flag replaces its variable, all of its lines
+		}
+		if l.env["KUBERNETES_SERVICE_HOST"] != "" && linkedPort.MatchString(text) {
+			continue // FLOW_METRICS_PORT is also a link, to a Service named flow-metrics
 		}
 		o := origin{rank: fromEnvironment, name: k.Variable()}
 		texts := []string{text}

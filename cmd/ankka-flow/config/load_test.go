@@ -270,8 +270,9 @@ func TestVariablesOfOtherCommands(t *testing.T) {
 func TestServiceLinksOfKubernetes(t *testing.T) {
 	t.Parallel()
 	env := []string{"FLOW_SERVICE_HOST=10.0.0.1", "FLOW_PORT_80_TCP_ADDR=10.0.0.1", "FLOW_METRICS_SERVICE_PORT_HTTP=80"}
-	if _, err := Load(Input{Command: "run", Environ: append(env, "KUBERNETES_SERVICE_HOST=10.0.0.2")}); err != nil {
-		t.Error(err)
+	linked := append(env, "KUBERNETES_SERVICE_HOST=10.0.0.2", "FLOW_METRICS_PORT=tcp://10.0.0.1:80")
+	if s, err := Load(Input{Command: "run", Environ: linked}); err != nil || s.MetricsPort != 2050 {
+		t.Errorf("%+v, %v", s, err)
 	}
 	_, err := Load(Input{Command: "run", Environ: env})
 	expect(t, err, "FLOW_SERVICE_HOST: there is no such setting", "FLOW_PORT_80_TCP_ADDR", "FLOW_METRICS_SERVICE_PORT_HTTP")

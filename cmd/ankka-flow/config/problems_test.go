@@ -121,7 +121,7 @@ func TestJavaNamesAreHonouredOrRefused(t *testing.T) {
 		}
 	}
 	_, err := loadFile(t, "producer-config: {acks: 1, enable.idempotence: false}\nconsumer-config: {enable.auto.commit: true, max.poll.interval.ms: 1}")
-	expect(t, err, `acks: "1": it is all or -1`, `enable.idempotence: "false": it is true`, `enable.auto.commit: "true": it is false`, "batch-timeout bounds how long")
+	expect(t, err, `acks: "1": it is all or -1 here (only all: nothing is committed before`, `enable.idempotence: "false": it is true`, `enable.auto.commit: "true": it is false`, "batch-timeout bounds how long")
 }
 
 // The table has every name that the Java client has.

@@ -80,6 +80,16 @@ func (k *Keeper) Alive() bool {
 	return time.Since(k.began)-time.Duration(k.turned.Load()) < AliveWithin
 }
 
+// AliveNow is Alive, but asks the loop where it has not answered for long: it may
+// be the keeper that is held up, by a state directory on a disk that hangs.
+func (k *Keeper) AliveNow(ctx context.Context) bool {
+	if k.Alive() {
+		return true
+	}
+	_, ok := k.snapshot(ctx)
+	return ok
+}
+
 // Run keeps everything until ctx ends, and takes the files away.
 func (k *Keeper) Run(ctx context.Context) {
 	var asking sync.WaitGroup
@@ -111,7 +121,6 @@ func (k *Keeper) look(ctx context.Context) {
 	if !ok {
 		return
 	}
-	k.turned.Store(int64(time.Since(k.began)))
 	k.say(k.files.write(AliveFile))
 	k.watch.sample(time.Now())
 	if k.ends.list == nil {
@@ -132,6 +141,7 @@ func (k *Keeper) snapshot(ctx context.Context) (driver.Snapshot, bool) {
 	defer cancel()
 	s, ok := k.source.Snapshot(ctx)
 	if ok {
+		k.turned.Store(int64(time.Since(k.began)))
 		k.mu.Lock()
 		k.last = &s
 		k.mu.Unlock()

@@ -117,11 +117,11 @@ func (s *Server) Close() {
 func (v *view) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", v.metrics)
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, v.ready(), "ready", "not ready: "+v.notReady())
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, v.keeper.watch.Ready() && v.keeper.AliveNow(r.Context()), "ready", "not ready: "+v.notReady())
 	})
-	mux.HandleFunc("/livez", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, v.keeper.Alive(), "alive", fmt.Sprintf("not alive: the supervisor's loop has not turned for %v", AliveWithin))
+	mux.HandleFunc("/livez", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, v.keeper.AliveNow(r.Context()), "alive", fmt.Sprintf("not alive: the supervisor's loop has not turned for %v", AliveWithin))
 	})
 	mux.HandleFunc("/status.json", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -329,7 +329,11 @@ func TestReadyAndLive(t *testing.T) {
 	s.keeper.look(t.Context())
 	expect("/readyz", http.StatusServiceUnavailable, "not ready: the conversation is down")
 	expect("/livez", http.StatusOK, "alive") // a process that is gone is no dead supervisor
-	s.keeper.began = s.keeper.began.Add(-2 * AliveWithin)
+	long := func() { s.keeper.began = s.keeper.began.Add(-2 * AliveWithin) }
+	long() // the keeper has not asked, and the loop would answer
+	expect("/livez", http.StatusOK, "alive")
+	s.source.set(func(*driver.Snapshot) { s.source.stuck = true })
+	long()
 	expect("/livez", http.StatusServiceUnavailable, "not alive")
 	expect("/readyz", http.StatusServiceUnavailable, "not ready: the supervisor's loop does not turn")
 }

@@ -99,19 +99,41 @@ func TestDetailIsShownOnceForARecordUntilItChanges(t *testing.T) {
 	})
 }
 
-// A mistake in the code fails on every partition at once, and is shown once.
+// A mistake in the code fails on every partition and is shown once; two poisoned
+// partitions that fail by turns show what each has to say once.
 func TestDetailIsShownOnceForAllPartitions(t *testing.T) {
 	bubble(t, func(w *world) {
 		var s shown
 		p := w.running(2, func(c *Config) { c.Detail = s.detail })
 		w.add("in", 0, values("a")...)
 		w.add("in", 1, values("b")...)
-		if n := len(p.batches()); n != 2 {
-			t.Fatalf("%d batches came", n)
-		}
-		p.say(wire.Fail{ID: 1, Detail: "the same"}, wire.Fail{ID: 2, Detail: "the same"})
-		if got := s.take(); got != "the same" {
-			t.Errorf("shown was %q", got)
+		for i, step := range []struct {
+			partition    int32
+			detail, want string
+		}{
+			{0, "the same", "the same"},
+			{1, "the same", ""},
+			{0, "of 0", "of 0"},
+			{1, "of 1", "of 1"},
+			{0, "of 0", ""},
+			{1, "of 1", ""},
+		} {
+			batches := p.batches()
+			if len(batches) == 2 && batches[0].Partition != step.partition {
+				batches[0], batches[1] = batches[1], batches[0]
+			}
+			if len(batches) == 0 || batches[0].Partition != step.partition {
+				t.Fatalf("failure %d: the batches %v came", i+1, batches)
+			}
+			p.say(wire.Fail{ID: batches[0].ID, Message: "no total", Detail: step.detail}, wire.Stopped{})
+			for _, void := range batches[1:] {
+				p.say(wire.Ack{ID: void.ID}) // it frees its partition
+			}
+			if got := s.take(); got != step.want {
+				t.Errorf("failure %d showed %q, want %q", i+1, got, step.want)
+			}
+			w.pass(time.Minute)
+			p = w.answerDiscovery()
 		}
 		w.kill()
 	})

@@ -422,7 +422,8 @@ func (m *member) start() {
 	m.cmd = exec.Command(binary, "run", "-b", strings.Join(m.a.cluster.ListenAddrs(), ","), "--log-format", "json", "--", "python3", script)
 	m.cmd.Dir = m.dir
 	m.cmd.Env = append(cleanEnvironment(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"), m.a.mark, "ADVERSARY="+string(does),
-		"FLOW_SESSION_TIMEOUT=2s", "FLOW_RECONNECT_MAX_BACKOFF=500ms", "FLOW_STOP_TIMEOUT=10s")
+		"FLOW_SESSION_TIMEOUT=2s", "FLOW_RECONNECT_MAX_BACKOFF=500ms", "FLOW_STOP_TIMEOUT=10s",
+		"FLOW_METRICS_PORT=0") // in a container a taken port is an error, and here are many of them
 	if m.dynamic {
 		m.cmd.Env = append(m.cmd.Env, "KUBERNETES_SERVICE_HOST=x")
 	}

@@ -171,7 +171,9 @@ func (m *Machine) Wake() (at time.Duration, ok bool) {
 		if p.inFlight > 0 {
 			continue // the answers come first
 		}
-		if p.retryAt > m.now {
+		// Also one that has passed: an event of another partition may have moved
+		// the clock past it before Ticked came.
+		if p.retryAt > 0 {
 			sooner(p.retryAt)
 		}
 		for _, b := range p.batches {

@@ -350,3 +350,26 @@ func TestR7_WithdrawnButWrittenAnyway(t *testing.T) {
 	w.want(id, Written{})
 	w.step(Withdrawn{Write: id}) // too late: ignored
 }
+
+// The clock may pass a partition's time with an event of another one. It is
+// still due then, and Wake says so; otherwise it would wait for ever.
+func TestR9_ATimeThatAnotherPartitionsEventPassedIsStillDue(t *testing.T) {
+	w := newWorld(t, Config{}, 2)
+	a := w.begin(0, 1, 10, w.names[0])
+	w.grant()
+	w.cut(w.names[0], 1)
+	at, ok := w.m.Wake()
+	if !ok {
+		w.fail("nothing is due after a fault")
+	}
+	w.now = at + time.Millisecond
+	w.want(w.begin(1, 1, 10, w.names[1]), nil)
+	due, ok := w.m.Wake()
+	if !ok || due > w.now {
+		w.fail("Wake says %v, %v at %v; the retry was due at %v", due, ok, w.now, at)
+	}
+	w.step(Ticked{})
+	w.serve(w.names[0])
+	w.want(a, Written{})
+	w.heal()
+}

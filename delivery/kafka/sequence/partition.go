@@ -92,6 +92,9 @@ func (m *Machine) restart(p *part) {
 
 // pump does what can be done for one partition now.
 func (m *Machine) pump(p *part) {
+	if m.now >= p.retryAt {
+		p.retryAt = 0 // looked at: Wake need not name it any more
+	}
 	if m.failing > 0 {
 		m.withdraw(p)
 	}

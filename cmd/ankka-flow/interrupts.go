@@ -14,7 +14,7 @@ import (
 type interrupts struct {
 	first, second context.Context
 	number        atomic.Int32 // of the signal that came last
-	cancel        func() // ends both
+	cancel        func()       // ends both
 	end           func()
 	done          sync.WaitGroup
 }

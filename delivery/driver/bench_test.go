@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -202,7 +201,7 @@ func TestNoAllocationsPerRecord(t *testing.T) {
 			if many > few+1 {
 				t.Errorf("%v allocations for 1000 records, %v for 10", many, few)
 			}
-			t.Log(fmt.Sprintf("%v allocations a batch", many))
+			t.Logf("%v allocations a batch", many)
 		})
 	}
 }

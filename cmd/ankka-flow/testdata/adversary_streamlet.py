@@ -47,7 +47,11 @@ class Adversary(Streamlet):
         if again("fail", number):
             raise ValueError(f"record {number}")
         if OPTIONS.get("fan"):
-            yield self.other.emit(key=record.key, value=(record.value or b"") + b"|copy", headers=record.headers)
+            yield self.other.emit(
+                key=record.key,
+                value=(record.value or b"") + b"|copy",
+                headers=record.headers,
+            )
 
 
 class Plain(Adversary):

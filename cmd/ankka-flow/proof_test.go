@@ -137,7 +137,9 @@ func killAndFeed(ctx context.Context, t *testing.T, random *rand.Rand, brokers [
 	random.Shuffle(len(victims), func(i, j int) { victims[i], victims[j] = victims[j], victims[i] })
 	for i, own := range victims {
 		run := runs[proofModes[random.IntN(len(proofModes))]]
-		pid := run.running(ctx, t)
+		// Every other time as soon as there is a process: in its start, in
+		// discovery, while partitions are taken over.
+		pid := run.process(ctx, t, i%2 == 0)
 		fed := make(chan error, 1)
 		go func() { // writes one part; awaited below
 			fed <- feed(ctx, writer, inputs, i*proofRecords/len(victims), (i+1)*proofRecords/len(victims))
@@ -186,7 +188,7 @@ type proofRun struct {
 
 	mu   sync.Mutex
 	cond *sync.Cond
-	pid  int  // of the newest process
+	pid  int  // of the newest process; 0 once we killed it
 	runs bool // its conversation runs, and we have not killed it
 	log  bytes.Buffer
 }
@@ -256,6 +258,8 @@ func (r *proofRun) read(out io.Reader) {
 		r.log.Write(append(raw, '\n'))
 		if m := pidLine.FindStringSubmatch(line.Msg); line.Event == "process" && m != nil {
 			r.pid, _ = strconv.Atoi(m[1])
+			r.runs = false
+			r.cond.Broadcast()
 		}
 		if line.Event == "ready" {
 			r.runs = true
@@ -265,14 +269,15 @@ func (r *proofRun) read(out io.Reader) {
 	}
 }
 
-// running waits for a conversation that runs, and returns its process.
-func (r *proofRun) running(ctx context.Context, t *testing.T) int {
+// process waits for a process that we have not killed, and for its conversation
+// where that is to run, and returns its pid.
+func (r *proofRun) process(ctx context.Context, t *testing.T, running bool) int {
 	t.Helper()
 	stop := context.AfterFunc(ctx, r.cond.Broadcast)
 	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.runs {
+	for r.pid == 0 || running && !r.runs {
 		if ctx.Err() != nil {
 			t.Fatalf("%s: no conversation within the test's time", r.mode)
 		}
@@ -283,7 +288,9 @@ func (r *proofRun) running(ctx context.Context, t *testing.T) int {
 
 func (r *proofRun) killProcess(pid int) {
 	r.mu.Lock()
-	r.runs = false
+	if r.pid == pid {
+		r.pid, r.runs = 0, false
+	}
 	r.mu.Unlock()
 	_ = syscall.Kill(pid, syscall.SIGKILL) // a child of our child: nobody else has its pid before it is reaped
 }
@@ -297,7 +304,7 @@ func (r *proofRun) killSelf(ctx context.Context, t *testing.T) {
 		t.Fatalf("%s: the killed supervisor is still there", r.mode)
 	}
 	r.mu.Lock()
-	r.runs = false
+	r.pid, r.runs = 0, false
 	r.mu.Unlock()
 	r.start(t)
 }
@@ -500,6 +507,14 @@ type requestWatch struct {
 	order   int
 	written map[string]map[int]int // topic to number to the order of its first produce
 	commits []seenCommit
+	repeats []seenRepeat
+}
+
+// seenRepeat is a record that was sent to an outlet's topic once more.
+type seenRepeat struct {
+	order  int
+	topic  string
+	number int
 }
 
 func watchRequests(t *testing.T, cluster *kfake.Cluster) *requestWatch {
@@ -548,6 +563,8 @@ func (w *requestWatch) produce(t *testing.T, req *kmsg.ProduceRequest) {
 				}
 				if _, ok := w.written[topic.Topic][n]; !ok {
 					w.written[topic.Topic][n] = w.order
+				} else {
+					w.repeats = append(w.repeats, seenRepeat{order: w.order, topic: topic.Topic, number: n})
 				}
 			}
 		}
@@ -573,8 +590,8 @@ func (w *requestWatch) commit(req *kmsg.OffsetCommitRequest) {
 // checkCommits: when a commit was sent, everything that is due for the offsets
 // before it had been sent to the broker; that it is in the log is what
 // checkOutputs sees, and that it was confirmed follows from both, because a
-// commit is never followed by a redelivery of what is before it. And no commit
-// goes back.
+// commit is never followed by a redelivery of what is before it: that is checked
+// too. And no commit goes back.
 func checkCommits(t *testing.T, inputs *proofInputs, w *requestWatch) {
 	t.Helper()
 	w.mu.Lock()
@@ -607,6 +624,19 @@ func checkCommits(t *testing.T, inputs *proofInputs, w *requestWatch) {
 				}
 				if at, ok := w.written[topic][in.number]; !ok || at > c.order {
 					t.Fatalf("%s: offset %d of partition %d was committed before %s got its output", c.mode, c.offset, c.partition, topic)
+				}
+			}
+		}
+	}
+	for _, r := range w.repeats {
+		in := inputs.all[r.number]
+		for _, c := range w.commits {
+			if c.order > r.order {
+				break
+			}
+			if r.topic == "proof-"+c.mode+".out" || r.topic == "proof-"+c.mode+".other" {
+				if c.partition == in.partition && c.offset > in.offset {
+					t.Fatalf("%s: number %d, offset %d of partition %d, came again after a commit of %d", r.topic, r.number, in.offset, in.partition, c.offset)
 				}
 			}
 		}

@@ -138,21 +138,25 @@ file (-c), name by name; docs/configuration.md has every key.`,
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(a), newBroker(a), newProduce(a), newConsume(a), newDescriptor(a), newCheck(a), newProbe(a), newVersion(a))
+	root.AddCommand(newRun(a), newBroker(a), newTopics(a), newGroups(a), newProduce(a), newConsume(a), newDescriptor(a), newCheck(a), newProbe(a), newVersion(a))
 	// Arguments are checked by hand in each command, so that a wrong one gets
 	// exit code 2 and a sentence.
 	root.Args = cobra.ArbitraryArgs
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		return misuse("there is no command %q%s (`ankka-flow --help` lists them)", args[0], didYouMean(args[0], names))
-	}
+	root.RunE = noCommand
 	return root
+}
+
+// noCommand is a command that is only the family of others: it shows its help,
+// or names the nearest of them for one that does not exist.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return misuse("there is no command %q%s (`%s --help` lists them)", strings.TrimPrefix(cmd.CommandPath()+" "+args[0], "ankka-flow "), didYouMean(args[0], names), cmd.CommandPath())
 }
 
 // fromEnvironment sets every flag that is an argument of its command, and was not

@@ -68,13 +68,14 @@ func flagTexts(f *pflag.Flag) []string {
 	return []string{f.Value.String()}
 }
 
-// variables are those of every command's flags.
-func variables(root *cobra.Command) []string {
+// variables are those of the flags of a command and of every one below it.
+func variables(cmd *cobra.Command) []string {
 	var names []string
-	for _, cmd := range append(root.Commands(), root) {
-		add := func(f *pflag.Flag) { names = append(names, config.EnvironmentName(f.Name)) }
-		cmd.Flags().VisitAll(add)
-		cmd.PersistentFlags().VisitAll(add)
+	add := func(f *pflag.Flag) { names = append(names, config.EnvironmentName(f.Name)) }
+	cmd.Flags().VisitAll(add)
+	cmd.PersistentFlags().VisitAll(add)
+	for _, child := range cmd.Commands() {
+		names = append(names, variables(child)...)
 	}
 	return names
 }

@@ -238,7 +238,10 @@ var firstFlexible = map[int16]int16{
 	12: 4,  // Heartbeat
 	13: 4,  // LeaveGroup
 	14: 4,  // SyncGroup
+	15: 5,  // DescribeGroups
+	16: 3,  // ListGroups
 	19: 5,  // CreateTopics
+	20: 4,  // DeleteTopics
 	22: 2,  // InitProducerId
 }
 

@@ -153,7 +153,7 @@ func TestCase48_NoBrokerAtTheStart(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
 	p := startProgram(t, programOptions{dir: t.TempDir(), env: caseEnv()}, append([]string{"--log-format", "text", "run", "-b", address, "--"}, misbehaves(t, "good")...)...)
-	p.await(`ERR broker +.*` + address + `.*refused.*trying again`)
+	p.await(`WRN broker +.*` + address + `.*refused.*trying again`)
 	p.stopsWell()
 	for _, command := range [][]string{{"consume", "-b", address, "t"}, {"produce", "-b", address, "t"}} {
 		p := startProgram(t, programOptions{dir: t.TempDir(), stdin: "{}\n"}, command...)
@@ -216,7 +216,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b := newCaseBroker(t)
 		b.putN(1)
 		p := b.runCase(nil, nil, misbehaves(t, "emit-values", "--size", "2000000"))
-		p.await(`ERR failed +inlet in: case\.in/0@0: .*case\.out.*(too large|TOO_LARGE)`)
+		p.await(`WRN failed +inlet in: case\.in/0@0: .*case\.out.*(too large|TOO_LARGE)`)
 		p.await(`waiting +1s`)
 		if n := len(b.out()); n != 0 || b.committed(0) != 0 {
 			t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
@@ -262,7 +262,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b.putN(1)
 		refuse := refuseWrites(b.cluster, kerr.TopicAuthorizationFailed.Code)
 		p := b.runCase(nil, nil, misbehaves(t, "good"))
-		p.await(`ERR failed +inlet in: case\.in/0@0: .*case\.out.*(?i:authoriz|permission|ACL)`)
+		p.await(`WRN failed +inlet in: case\.in/0@0: .*case\.out.*(?i:authoriz|permission|ACL)`)
 		p.await(`waiting +1s`)
 		if b.committed(0) != 0 {
 			t.Fatalf("committed at %d, and nothing was written", b.committed(0))

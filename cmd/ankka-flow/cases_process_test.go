@@ -95,7 +95,7 @@ func TestCase09_AFailedBatchComesAgainToTheSameProcess(t *testing.T) {
 	b.putN(3)
 	p := b.runCase(nil, nil, misbehaves(t, "fail-first"))
 	b.awaitCommit(3)
-	p.says("ERR", "in/0@0", "KeyError: no such cart")
+	p.says("WRN", "in/0@0", "KeyError: no such cart")
 	p.says("pid")
 	p.stopsWell()
 }
@@ -109,7 +109,7 @@ func TestCase22_AFailureShowsItsPlaceInTheCode(t *testing.T) {
 	p := b.runCase(nil, nil, sdkStreamlet(t, "", `
         raise KeyError("total\nor sum")
 `))
-	p.await(`ERR failed +inlet in: case\.in/0@0: batch 3 failed: KeyError: .*total`)
+	p.await(`WRN failed +inlet in: case\.in/0@0: batch 3 failed: KeyError: .*total`)
 	p.says("case | Traceback (most recent call last):")
 	p.says("case | ", "streamlet.py", "line 10, in process_record")
 	p.says("case | KeyError: ")
@@ -255,7 +255,7 @@ func TestCase08_OverTheLimitIn(t *testing.T) {
 		&kgo.Record{Value: []byte("behind"), Timestamp: now},
 	)
 	p := b.runCase(nil, nil, misbehaves(t, "good"))
-	p.await(`ERR failed +inlet in: case\.in/0@1: .*4128769 bytes.*4128768`)
+	p.await(`WRN failed +inlet in: case\.in/0@1: .*4128769 bytes.*4128768`)
 	b.awaitCommit(1)
 	p.await(`ready`)
 	b.put(&kgo.Record{Partition: 1, Value: []byte("other")})
@@ -432,7 +432,7 @@ func TestCase24_ProgramDeletedBetweenRestarts(t *testing.T) {
 	}
 	save("#!/bin/sh\nrm " + path + "\nexit 3\n")
 	p := b.runCase(nil, nil, []string{path})
-	p.await(`ERR process +exit 3`)
+	p.await(`WRN process +exit 3`)
 	p.await(`ERR process +launching .*streamlet: no such file`)
 	p.await(`waiting +1s`)
 	save("#!/bin/sh\nexec " + strings.Join(misbehaves(t, "good"), " ") + "\n")

@@ -70,7 +70,8 @@ func withoutTime(level slog.Level) func([]string, slog.Attr) slog.Attr {
 	}
 }
 
-// columns shows the attribute "event" as a column before the message.
+// columns shows the attribute "event" as a column before the message; where a
+// process speaks, its name, and its fields as if they were ours.
 type columns struct {
 	slog.Handler
 	// event is that of With, for records that have none of their own.
@@ -79,16 +80,22 @@ type columns struct {
 
 // Handle implements slog.Handler.
 func (c columns) Handle(ctx context.Context, r slog.Record) error {
-	event := c.event
+	event, process := c.event, ""
 	out := slog.NewRecord(r.Time, r.Level, "", r.PC)
 	r.Attrs(func(attr slog.Attr) bool {
-		if attr.Key == "event" {
+		switch attr.Key {
+		case "event":
 			event = attr.Value.String()
-		} else {
+		case "process":
+			process = attr.Value.String()
+		case "fields":
+			out.AddAttrs(attr.Value.Group()...)
+		default:
 			out.AddAttrs(attr)
 		}
 		return true
 	})
+	event = orElse(process, event)
 	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + oneLine(r.Message)
 	return c.Handler.Handle(ctx, out)
 }

@@ -164,7 +164,7 @@ func (b *runBroker) persist(ctx context.Context, step func(context.Context) erro
 		}
 		if text := err.Error(); text != said {
 			said = text
-			b.log.Error(text+"; trying again", "event", "broker")
+			b.log.Warn(text+"; trying again", "event", "broker")
 		}
 		select {
 		case <-ctx.Done():

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"ankka-flow/delivery"
@@ -27,7 +26,7 @@ func (d *Driver) noticeRefusals(in *consumed, ev delivery.Committed) {
 	switch ev.Outcome {
 	case delivery.CommitDone:
 		if trouble.warned {
-			d.say(slog.LevelInfo, "group", fmt.Sprintf("the commits of inlet %s get through again", in.port))
+			d.log.Info(fmt.Sprintf("the commits of inlet %s get through again", in.port), "event", "group", "inlet", in.port)
 		}
 		*trouble = commitTrouble{}
 	case delivery.CommitRetry:
@@ -37,7 +36,7 @@ func (d *Driver) noticeRefusals(in *consumed, ev delivery.Committed) {
 		}
 		if !trouble.warned && now-trouble.since >= commitsRefusedAfter {
 			trouble.warned = true
-			d.say(slog.LevelWarn, "group", fmt.Sprintf("the commits of inlet %s have not got through for %v: %s; trying again", in.port, commitsRefusedAfter, ev.Reason))
+			d.log.Warn(fmt.Sprintf("the commits of inlet %s have not got through for %v: %s; trying again", in.port, commitsRefusedAfter, ev.Reason), "event", "group", "inlet", in.port, "error", ev.Reason)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (d *Driver) leave(port string) {
 		defer d.others.Done()
 		defer cancel()
 		if err := in.Leave(ctx); err != nil {
-			d.log.Warn(fmt.Sprintf("leaving the group of inlet %s: %v; its partitions wait for the session timeout", port, err), "event", "group")
+			d.log.Warn(fmt.Sprintf("leaving the group of inlet %s: %v; its partitions wait for the session timeout", port, err), "event", "group", "inlet", port)
 		}
 	}()
 }

@@ -627,10 +627,10 @@ func TestLogsOfTheProcessKeepTheirLevelAndComeUnderItsName(t *testing.T) {
 		for _, level := range []wire.Level{wire.LevelDebug, wire.LevelInfo, wire.LevelWarn, wire.LevelError} {
 			p.say(wire.Log{Level: level, Message: "a " + level.String(), Fields: map[string]any{"n": int64(1)}})
 		}
-		if got := strings.Join(w.said.warn, ", "); got != "app a warn n=1, app a error n=1" {
+		if got := strings.Join(w.said.warn, ", "); got != "output a warn process=app fields=[n=1], output a error process=app fields=[n=1]" {
 			t.Errorf("warned was: %s", got)
 		}
-		if w.said.has("a debug") || !w.said.has("app a info n=1") {
+		if w.said.has("a debug") || !w.said.has("output a info process=app fields=[n=1]") {
 			t.Errorf("%q", w.said.all)
 		}
 		w.end()

@@ -24,12 +24,10 @@ func (d *Driver) say(level slog.Level, event, text string) {
 
 // note logs what the core has to say.
 func (d *Driver) note(n delivery.Note) {
-	level, event := slog.LevelInfo, "note"
+	level, event := slog.LevelInfo, "ready"
 	switch n.Kind {
-	case delivery.NoteReady:
-		event = "ready"
 	case delivery.NoteFailed:
-		level, event = slog.LevelError, "failed"
+		level, event = d.failureLevel(false), "failed"
 		d.told = n.Text
 	case delivery.NoteWaiting:
 		event = "waiting"
@@ -58,6 +56,16 @@ func (d *Driver) note(n delivery.Note) {
 	d.say(level, event, d.named(text))
 }
 
+// failureLevel is that of a failure: an error where a person has to act, for the
+// run ends by it or waits for a save; a warning where it is tried again. exited:
+// the process ended by itself.
+func (d *Driver) failureLevel(exited bool) slog.Level {
+	if d.cfg.Core.ExitOnFailure || exited && d.cfg.Core.Watch {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
+}
+
 // sayExit says how the process ended. Its last lines were shown as they came.
 // fails: the stream fails by it.
 func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
@@ -66,7 +74,7 @@ func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
 		text = fmt.Sprintf("killed: %s", d.cfg.Command)
 	}
 	if fails {
-		level = slog.LevelError
+		level = d.failureLevel(true)
 		text += d.exitHint(e, unanswered)
 	}
 	d.say(level, "process", text)
@@ -139,11 +147,12 @@ func (d *Driver) processLog(m wire.Log) {
 	case wire.LevelError:
 		level = slog.LevelError
 	}
-	attrs := []any{"event", d.streamlet()}
+	var fields []any
 	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
-		attrs = append(attrs, name, m.Fields[name])
+		fields = append(fields, name, m.Fields[name])
 	}
-	d.log.Log(context.Background(), level, m.Message, attrs...)
+	// A group, so that no name of the process's stands for one of ours.
+	d.log.Log(context.Background(), level, m.Message, "event", "output", "process", d.streamlet(), slog.Group("fields", fields...))
 }
 
 func (d *Driver) streamlet() string {

@@ -85,5 +85,5 @@ func (d *Driver) sayStall(p *delivery.PartitionStatus, since time.Duration) {
 		slog.String("event", "stalled"), slog.String("warning", PartitionStalled),
 		slog.String("pipeline", pipeline), slog.String("streamlet", streamlet), slog.String("inlet", p.TP.Inlet),
 		slog.String("topic", topic), slog.Int("partition", int(p.TP.Partition)), slog.Int64("offset", offset),
-		slog.Int("tries", p.Attempts), slog.String("last_error", p.LastError))
+		slog.Int("tries", p.Attempts), slog.String("error", p.LastError))
 }

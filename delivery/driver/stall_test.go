@@ -37,7 +37,7 @@ func TestStallIsWarnedOfOnce(t *testing.T) {
 		}
 		for _, part := range []string{
 			"inlet in: app.in/0@0 is not committed for 1m0s", "pipeline=app", "streamlet=app", "inlet=in", "topic=app.in", "partition=0", "offset=0",
-			"tries=3", "delivered 3 times", "last_error=", "exit 1",
+			"tries=3", "delivered 3 times", "error=", "exit 1",
 		} {
 			if line := w.lastWarning(); !strings.Contains(line, part) {
 				t.Errorf("%q is not in: %s", part, line)

@@ -127,7 +127,7 @@ func TestCase12_TheFirstMessageIsSpecOrLog(t *testing.T) {
 				w.run()
 				p := w.proc()
 				p.say(wire.Log{Level: wire.LevelInfo, Message: "hello", Fields: map[string]any{"z": int64(1), "a": "b"}})
-				if !w.said.has("process hello a=b z=1") {
+				if !w.said.has("output hello process=process fields=[a=b z=1]") {
 					t.Errorf("the log was not passed on: %q", w.said.all)
 				}
 				p.say(m)

@@ -125,6 +125,6 @@ func (c *Client) Close() {
 	select {
 	case <-empty:
 	case <-grace.C:
-		c.log.Error("kafka-go keeps connections after the client was closed")
+		c.log.Warn("kafka-go keeps connections after the client was closed")
 	}
 }

@@ -326,7 +326,7 @@ func (k *Consumer) perform(a group.Action) {
 	case group.WakeAt:
 		k.wakeAt, k.due = a.At, true
 	case group.Refused:
-		k.c.log.Error("the group refuses this inlet: "+k.c.groupText(a.Code, k.in.Group, k.in.Topic), "inlet", k.in.Name, "group", k.in.Group, "doing", a.Doing, "again", (a.Again - sinceBoot()).Round(time.Second))
+		k.c.log.Error("the group refuses this inlet: "+k.c.groupText(a.Code, k.in.Group, k.in.Topic), "inlet", k.in.Name, "group", k.in.Group, "doing", a.Doing, "retry_in", (a.Again - sinceBoot()).Round(time.Second).String())
 	case group.Warned:
 		k.c.log.Warn(a.Err.Error(), "inlet", k.in.Name, "group", k.in.Group)
 	case group.Fatal:

@@ -291,10 +291,10 @@ func (p *Producer) step(ev sequence.Event) {
 	case sequence.NoAnswer:
 		p.landed(e.Batch)
 	case sequence.IDFailed:
-		p.warn("id", "no producer id yet; asking again", "reason", e.Reason)
+		p.warn("id", "no producer id yet; asking again", "error", e.Reason)
 	case sequence.NotSent:
 		p.landed(e.Batch)
-		p.warn("send", "records cannot be sent; trying again", "reason", e.Reason)
+		p.warn("send", "records cannot be sent; trying again", "error", e.Reason)
 	}
 	p.actions = p.machine.Step(p.actions[:0], time.Since(p.start), ev)
 	for _, a := range p.actions {

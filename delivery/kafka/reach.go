@@ -101,10 +101,10 @@ func (c *Client) dialled(address string, failure *ConnectError) {
 	switch {
 	case !say:
 	case cause == "":
-		c.log.Info(fmt.Sprintf("broker %s is back", address))
+		c.log.Info(fmt.Sprintf("broker %s is back", address), "broker", address)
 	case !known:
-		c.log.Error(fmt.Sprintf("broker %s, as the cluster names it (advertised.listeners), cannot be reached: %s; trying until it can", address, cause))
+		c.log.Error(fmt.Sprintf("broker %s, as the cluster names it (advertised.listeners), cannot be reached: %s; trying until it can", address, cause), "broker", address, "error", cause)
 	default:
-		c.log.Error(fmt.Sprintf("broker %s is away: %s; trying until it is back", address, cause))
+		c.log.Warn(fmt.Sprintf("broker %s is away: %s; trying until it is back", address, cause), "broker", address, "error", cause)
 	}
 }

@@ -78,7 +78,7 @@ func (r *reports) admit(s *wire.Series) *series {
 func (r *reports) drop(name, why string) {
 	if r.dropped == 0 {
 		r.log.Warn("a number that the process reported is not shown, and no more is said of others (ankka_flow_report_series_dropped_total counts them): "+why,
-			"event", "report", "name", cut(name, maxNameBytes))
+			"event", "report", "metric", cut(name, maxNameBytes))
 	}
 	r.dropped++
 }

@@ -78,7 +78,7 @@ func Serve(l net.Listener, k *Keeper, build Build, commands Commands, log *slog.
 	v := &view{
 		keeper: k, build: build, commands: commands,
 		metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+			ErrorLog: slog.NewLogLogger(log.With("event", "status").Handler(), slog.LevelWarn),
 			// One series that is wrong must not hide all others.
 			ErrorHandling: promhttp.ContinueOnError,
 		}),
@@ -90,7 +90,7 @@ func Serve(l net.Listener, k *Keeper, build Build, commands Commands, log *slog.
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(log.With("event", "status").Handler(), slog.LevelDebug),
 	}}
 	s.wg.Go(func() { // ends with Close, which awaits it
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {

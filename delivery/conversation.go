@@ -9,7 +9,7 @@ import (
 // State is where the conversation with the process is.
 type State uint8
 
-// The conversation's states (section 3, "The core's states").
+// The conversation's states (the table in doc.go).
 const (
 	// Down: no conversation; the wait runs, or a save is awaited.
 	Down State = iota

@@ -20,7 +20,7 @@ type failure struct {
 	code int
 }
 
-// fail fails the stream: FAIL(x) of section 3. Unacked batches are void, acked
+// fail fails the stream. Unacked batches are void, acked
 // ones settle, the wait begins, and the process gets a new conversation or is
 // replaced.
 func (c *Core) fail(f failure) {

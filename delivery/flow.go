@@ -151,7 +151,7 @@ func (c *Core) onCut(e Cut) {
 }
 
 // onOversized closes the gate of a partition whose next record is over the
-// limit. Only the first time does it fail the stream (section 3): a record that
+// limit. Only the first time does it fail the stream: a record that
 // cannot pass would otherwise stop the other partitions for ever.
 func (c *Core) onOversized(e Oversized) {
 	p := c.cutting.part

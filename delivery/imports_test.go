@@ -19,7 +19,7 @@ var pureDirs = map[string][]string{
 	"record":      nil,
 	"kafka/group": nil,
 	"kafka/names": nil,
-	"../wire":     {"reader.go", "writer.go"},
+	"../wire":     {"reader.go"},
 }
 
 var impure = []string{"context", "sync", "io", "os", "net", "log", "math/rand", "crypto/rand", "runtime", "os/exec", "syscall"}

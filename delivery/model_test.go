@@ -10,7 +10,7 @@ import (
 )
 
 // The model is a broker, a process and a group coordinator that misbehave in
-// every way the design knows, driven by a row of choices. After every Step the
+// every way that doc.go knows, driven by a row of choices. After every Step the
 // rules are checked against the model broker's own log and commits, never
 // against what the core says of itself.
 

@@ -296,7 +296,7 @@ func (c *Core) onFailed(e Failed) {
 func (c *Core) onStatused(e Statused) {
 	b := c.batches[e.ID]
 	if b == nil || b.acked {
-		return // an unknown id is ignored (section 4)
+		return // an unknown id is ignored (PROTOCOL.md, status)
 	}
 	if b.waiting != e.Waiting {
 		b.waiting = e.Waiting

@@ -16,7 +16,7 @@ const (
 	stopClosing
 )
 
-// stopping is the end of the supervisor, inside its budget (section 6).
+// stopping is the end of the supervisor, inside its budget (Config.Stop).
 type stopping struct {
 	asked bool
 	at    time.Duration

@@ -9,7 +9,7 @@ const DefaultStopTimeout = 25 * time.Second
 
 // StopBudget divides the time of one orderly stop. Every field is measured from the
 // moment the stop began, not from the field before it, so that a step that took
-// long shortens the next one instead of moving the end (design section 6).
+// long shortens the next one instead of moving the end.
 //
 // It is data: who waits for these moments is the conversation (Process, Commit) and
 // the driver (the rest).

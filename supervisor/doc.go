@@ -1,5 +1,5 @@
 // Package supervisor is one child process's life: its launch, its three pipes, its wait
-// status, and its death (design section 6, and "Three pipes, three loops" of section 4).
+// status, and its death.
 //
 // It decides when a process has ended and what that looks like to a person (Exited,
 // LaunchError), whether it can still be reached (liveness), and what may be begun on its

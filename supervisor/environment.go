@@ -27,7 +27,7 @@ var mallocDefaults = []struct{ name, value string }{
 // names in hidden (those that the configuration interpolated, so that a program gets no
 // credentials by accident; it runs as the same user, so this is no security boundary),
 // with ANKKA_FLOW_PROTOCOL=1.0, and with glibc's malloc settings where the user set none.
-// The order is kept and own is not changed. Design section 6.
+// The order is kept and own is not changed.
 func Environment(own []string, hidden []string) []string {
 	env := make([]string, 0, len(own)+1+len(mallocDefaults))
 	given := map[string]bool{}

@@ -30,7 +30,7 @@ const (
 	StreamFailed
 )
 
-// exitCodes is the one table of our exit codes (design section 6). Two rows take their
+// exitCodes is the one table of our exit codes. Two rows take their
 // code from the process: -1 marks them.
 var exitCodes = [...]int{
 	Stopped:       0,
@@ -63,7 +63,7 @@ func processCode(code int, signal syscall.Signal) int {
 	case signal != 0:
 		return 128 + int(signal)
 	case code == 0:
-		// An exit with 0 in the middle of a stream is a failure (section 4).
+		// An exit with 0 in the middle of a stream is a failure (PROTOCOL.md, section 3).
 		return 1
 	}
 	return code

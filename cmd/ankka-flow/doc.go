@@ -5,7 +5,8 @@
 // the flags and the environment mean, which broker is meant, and which exit
 // code an error gets; what runs is put together in run.go.
 //
-// stdout carries data only; everything else goes to stderr.
+// stdout carries data only; everything else goes to stderr. It must not decide what is
+// delivered, written or committed, and no package below it may exit the program.
 //
 // # Goroutines
 //
@@ -16,6 +17,10 @@
 //   - The signal watcher of produce (interrupts.go), ended and awaited by its
 //     stop; and its reader (input.go), which ends with the input or else with
 //     the process.
+//   - One for each partition that consume follows (consume.go), ended by their
+//     context and awaited by follow.
+//   - The one that passes a stop on (signals.go), ended by the driver taking it or by
+//     run's context.
 //   - The keeper of the probes (observing.go), ended and awaited by
 //     observing.close, as are the server's.
 package main

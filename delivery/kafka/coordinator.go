@@ -9,7 +9,7 @@ import (
 )
 
 // coordinators remembers which broker coordinates which group, since asking
-// before every commit doubles its cost (kafka-go.md, section 5).
+// before every commit doubles its cost.
 type coordinators struct {
 	mu    sync.Mutex
 	nodes map[string]int32

@@ -16,8 +16,7 @@ var errHungUp = errors.New("the broker had closed the connection")
 // guardedConn is a connection that never waits without a limit: where the
 // layer above has set no deadline, each read and write gets one of its own.
 // kafka-go clears the deadline once it is connected, so that a broker which
-// stalls later would otherwise hold its goroutines for ever (kafka-go.md, rule
-// 26).
+// stalls later would otherwise hold its goroutines for ever.
 type guardedConn struct {
 	net.Conn
 	limit  time.Duration

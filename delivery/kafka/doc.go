@@ -7,8 +7,7 @@
 // mechanisms. The steps of a connection (TCP, TLS, SASL) are taken in
 // connect.go, so that each has its time and its failure a likely cause. Every
 // request and answer is bytes of our own, carried by protocol.RawExchanger,
-// since kafka-go's own data path breaks R1, R8, R9 and R10 (design, section
-// 11). Each broker address has a Transport of its own and routing follows our
+// since kafka-go's own data path breaks R1, R8, R9 and R10. Each broker address has a Transport of its own and routing follows our
 // own metadata, so that a new leader is used at once.
 //
 // It must not: skip a record, create a topic by reading, commit what it was

@@ -76,7 +76,7 @@ func (*raw) Required(map[protocol.ApiKey]int16) bool { return true }
 
 // RawExchange runs the caller's function on the connection. When the context
 // ends meanwhile, reads and writes are cut short: kafka-go itself would let
-// the exchange run on after its caller has gone (kafka-go.md, section 3.3).
+// the exchange run on after its caller has gone.
 // Any error makes kafka-go close the connection, which is what we want.
 func (r *raw) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if !r.state.CompareAndSwap(rawWaiting, rawStarted) {
@@ -187,7 +187,7 @@ func (a tcpAddr) String() string { return string(a) }
 // transport gives the connection pool of one address. Every address has a
 // Transport of its own: kafka-go then serves as a pool alone, and routing
 // follows our own metadata at once instead of its cache, which is refreshed at
-// random moments (kafka-go.md, section 3.10).
+// random moments.
 func (c *Client) transport(addr string) (*kafkago.Transport, error) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()

@@ -22,8 +22,7 @@ type End struct {
 
 const (
 	// chunkBytes is what one fetch asks of a partition. Two of them are the 1
-	// MiB that a partition may hold, so that it refetches at half (design,
-	// section 3, Flow).
+	// MiB that a partition may hold, so that it refetches at half.
 	chunkBytes = 512 << 10
 	// largestChunk bounds what is asked for where a batch does not fit.
 	largestChunk = prefetchBudget / 2

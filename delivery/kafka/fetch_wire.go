@@ -14,7 +14,7 @@ const (
 	fetchKey = 1
 	// fetchVersion is the last that always goes to the leader: from 11 on a
 	// follower may answer, and a lagging one answers OFFSET_OUT_OF_RANGE to a
-	// valid offset (kafka-go.md, section 8.2). It has zstd.
+	// valid offset. It has zstd.
 	fetchVersion = 10
 )
 
@@ -34,7 +34,7 @@ type fetchRequest struct {
 	asks        []fetchAsk
 }
 
-// appendTo appends the request's body (rules 16 and 17 of kafka-go.md).
+// appendTo appends the request's body.
 func (q *fetchRequest) appendTo(dst []byte) []byte {
 	dst = appendInt32(dst, -1) // not a replica
 	dst = appendInt32(dst, int32(q.maxWait/time.Millisecond))

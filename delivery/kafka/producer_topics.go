@@ -186,7 +186,7 @@ const (
 
 // askID asks for a producer id, without a transactional id, at one broker after
 // another: any of them can give one. kafka-go's own request looks for a
-// transaction coordinator first (kafka-go.md 3.9).
+// transaction coordinator first.
 func (p *Producer) askID() {
 	ctx, cancel := context.WithTimeout(p.ctx, p.c.cfg.RequestTimeout)
 	defer cancel()

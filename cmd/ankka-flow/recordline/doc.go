@@ -2,5 +2,6 @@
 // what `produce` and `run --input` read, so that the one feeds the other byte
 // for byte.
 //
-// It is pure: text in, records out, and the other way round.
+// It is pure: text in, records out, and the other way round. It starts no goroutine
+// and touches neither files nor brokers.
 package recordline

@@ -106,7 +106,7 @@ func (j Judgement) String() string {
 
 // JudgeCommit reads a partition's code in an OffsetCommit answer. A code that
 // is not known here is CommitRetry: a commit is idempotent, and only a certain
-// refusal may fail a stream (design, section 3).
+// refusal may fail a stream.
 func JudgeCommit(code int16) Judgement {
 	switch code {
 	case codeNone:

@@ -27,7 +27,7 @@ func (q HeartbeatRequest) AppendTo(dst []byte) []byte {
 
 // DecodeHeartbeat reads an answer's body and returns its error code: 0, or 27
 // while a rebalance runs (kafka-go reads the two fields in the wrong order and
-// so never sees it: kafka-go.md section 1.6). Its error wraps ErrMalformed.
+// so never sees it). Its error wraps ErrMalformed.
 func DecodeHeartbeat(src []byte) (int16, error) {
 	r := reader{src: src}
 	r.int32("throttle time")

@@ -104,7 +104,7 @@ func (w *world) run(until time.Duration) {
 }
 
 // check: no partition with two members at once, whatever their generations.
-// (A frozen one cannot know better: that is the window the design names.)
+// (A frozen one cannot know better: that is the window that the README names.)
 func (w *world) check() {
 	owner := map[int32]*client{}
 	for _, c := range w.clients {

@@ -30,8 +30,8 @@ type CommitOffset struct {
 	// Offset is the next one to read, so the last settled one plus 1.
 	Offset int64
 	// LeaderEpoch is the epoch of the batch before Offset; -1: not known.
-	// (kafka-go writes 0, which a franz-go successor took for data loss:
-	// finding 9 of kafka-go.md. So there is no usable zero here.)
+	// (kafka-go writes 0, which a franz-go successor took for data loss.
+	// So there is no usable zero here.)
 	LeaderEpoch int32
 }
 

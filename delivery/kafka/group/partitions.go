@@ -21,7 +21,7 @@ const (
 // A follower does the same, much later, since some leaders never notice: a
 // static one that started again does not know that it leads. It joins with
 // another generation in its metadata, so the broker cannot answer with the
-// old assignment (kafka-go.md, 8.3).
+// old assignment.
 type partitionWatch struct {
 	// known is the topic's count, assigned the one of the running
 	// generation; -1: not known yet.

@@ -50,8 +50,8 @@ func (s Subscription) AppendTo(dst []byte) []byte {
 // DecodeSubscription reads a member's metadata. A newer version is read as
 // version 3, as Java does: fields are only ever appended. What the version
 // promises beyond version 0 and the bytes do not hold is left at "not said"
-// and Truncated set, because refusing it costs the whole group its leader
-// (kafka-go.md, 8.3). An error wraps ErrMalformed: topics or user data cannot
+// and Truncated set, because refusing it costs the whole group its leader.
+// An error wraps ErrMalformed: topics or user data cannot
 // be read; the leader then gives this member nothing and names it (case 59).
 func DecodeSubscription(src []byte) (Subscription, error) {
 	r := reader{src: src}

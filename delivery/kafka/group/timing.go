@@ -58,7 +58,7 @@ func (m *Machine) healthy() { m.failures, m.refusals, m.retryAt = 0, 0, 0 }
 
 // pacedUntil is when the next join may be sent: ten at once, then one a
 // second, whatever the reasons. So no mistake, of ours or of another member,
-// becomes the 3,000 rejoins a second of kafka-go (section 1.5 of kafka-go.md).
+// becomes the 3,000 rejoins a second that kafka-go is capable of.
 // An ordinary rebalance needs three.
 func (m *Machine) pacedUntil() time.Duration { return m.paced - joinBurst*joinEvery + joinEvery }
 

@@ -126,7 +126,7 @@ func TestAbortedTransactions(t *testing.T) {
 	}
 }
 
-// With transaction version 2 the marker carries the data's epoch + 1 (kafka-go.md 8.2).
+// With transaction version 2 the marker carries the data's epoch + 1.
 func TestAMarkersEpochPlaysNoPart(t *testing.T) {
 	first := spec{producer: 1, epoch: 3, attributes: flagTransactional, records: []record.Record{{Offset: 0}}}.encode()
 	end := spec{base: 1, producer: 1, epoch: 4, attributes: flagTransactional | flagControl, records: []record.Record{{Offset: 1, Key: []byte{0, 0, 0, abort}}}}.encode()

@@ -20,7 +20,7 @@ type Limits struct {
 	MaxDecompressed int
 }
 
-// DefaultMaxDecompressed is the whole fetch budget of the design's section 3: a
+// DefaultMaxDecompressed is the whole fetch budget: a
 // larger batch could not be delivered whatever else waits.
 const DefaultMaxDecompressed = 64 << 20
 

@@ -49,7 +49,7 @@ type header struct {
 	count         int
 }
 
-// end is the offset behind everything the batch covers (kafka-go.md, rule 10).
+// end is the offset behind everything the batch covers.
 func (h *header) end() int64 { return h.base + int64(h.lastDelta) + 1 }
 
 func (h *header) is(flag int16) bool { return h.attributes&flag != 0 }

@@ -245,7 +245,7 @@ func (r *Reader) take(dst []record.Record, start, room, maxBytes int) ([]record.
 }
 
 // skipBelow passes the records below the position: a broker answers with whole
-// batches (kafka-go.md, rule 11), and Rewind goes back to a batch's beginning.
+// batches, and Rewind goes back to a batch's beginning.
 func (r *Reader) skipBelow() {
 	for t := &r.cur; t.left > 0; t.left-- {
 		offset, end := t.peekOffset()

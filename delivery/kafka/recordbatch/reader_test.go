@@ -85,7 +85,7 @@ func TestRecordsBelowThePositionAreSkipped(t *testing.T) {
 }
 
 // Compaction leaves holes between and inside batches, tails without records and batches
-// without any (kafka-go.md 2.4 and rule 10).
+// without any.
 func TestR11_NextPassesHoles(t *testing.T) {
 	some := []record.Record{{Offset: 12}, {Offset: 15}}
 	data := join(

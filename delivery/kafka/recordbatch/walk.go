@@ -78,7 +78,7 @@ type batch struct {
 	base     int64
 	end      int64
 	// time is what a record's timestamp delta is added to, or with
-	// LogAppendTime the one time of all records (kafka-go.md, rule 15).
+	// LogAppendTime the one time of all records.
 	time    int64
 	oneTime bool
 }

@@ -33,7 +33,7 @@
 //
 // # What an answer means
 //
-// The table of design section 3, "What a write's answer means", is judge.go,
+// The table of what a broker's answer to a write means is judge.go,
 // row by row; the tests are named for the rows. Beyond the table: 32
 // (INVALID_TIMESTAMP) is split like 87, so that only the inlet partition whose
 // record it is gets accused; -1 (UNKNOWN_SERVER_ERROR) counts as unknown, since

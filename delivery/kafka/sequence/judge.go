@@ -50,7 +50,7 @@ var retriable = map[int16]bool{
 	codeNotEnoughAfterWrite: true, 41: true, 51: true, 56: true, 72: true, 74: true, 75: true, 78: true, 80: true, 84: true, 89: true, 100: true, 103: true,
 }
 
-// judge is the table of design section 3. repeat says that an earlier answer to
+// judge is the table of what an answer means. repeat says that an earlier answer to
 // the same bytes was unknown.
 func judge(code int16, repeat bool) verdict {
 	switch {
@@ -58,7 +58,7 @@ func judge(code int16, repeat bool) verdict {
 		return confirmed
 	case code == codeCorruptMessage || code == codeNotEnoughReplicas:
 		// 19 that answers a repeat is said about this attempt, not about the
-		// first, which may lie in the log (kafka-go.md 8.2).
+		// first, which may lie in the log.
 		if repeat {
 			return unknown
 		}

@@ -155,8 +155,6 @@ const (
 	NotePartition
 	// NoteProcess: the process was launched, killed or exited.
 	NoteProcess
-	// NoteStale: a stale event was dropped (R12).
-	NoteStale
 )
 
 func (Launch) action()      {}

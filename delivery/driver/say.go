@@ -43,8 +43,6 @@ func (d *Driver) note(n delivery.Note) {
 		level, event = slog.LevelDebug, "partition"
 	case delivery.NoteProcess:
 		level, event = slog.LevelDebug, "process" // the driver has said more
-	case delivery.NoteStale:
-		level, event = slog.LevelDebug, "stale"
 	}
 	text := n.Text
 	if n.Kind == delivery.NoteReady && d.cfg.ReadyText != "" && !d.saidReady {

@@ -57,8 +57,6 @@ var Events = []Event{
 		"WARN: commits have not got through for 5 s, or a group could not be left. INFO: commits get through again"},
 	{"partition", levels(debug), nil,
 		"A partition was assigned, revoked, suspended or lost"},
-	{"stale", levels(debug), nil,
-		"An answer came too late to count"},
 	{"kafka", levels(debug, info, warn, fault), []string{"inlet", "topic", "partition", "offset", "to", "group", "generation", "kept", "instance", "doing", "retry_in", "before", "now", "broker", "error"},
 		"What the Kafka client meets: brokers away and back, generations of groups, topics that cannot be read yet, offsets outside the log. WARN: it goes on by itself. ERROR: a right, an address or a name is wrong, and a person has to mend it"},
 	{"output", levels(debug, info, warn, fault), []string{"process", "fields"},

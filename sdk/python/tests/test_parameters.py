@@ -103,3 +103,8 @@ def test_config() -> None:
     with pytest.raises(KeyError, match="no parameter c, d; declared: a, b"):
         Config.resolve([a, b], {"d": 1, "c": 2})
     assert "secret" not in repr(Config.resolve([b], {"b": "secret"}))
+
+
+def test_a_parameter_without_a_type_says_which_there_are() -> None:
+    with pytest.raises(TypeError, match="StringParameter"):
+        Parameter[str]("key", default="a")

@@ -95,8 +95,8 @@ class Parameter(Generic[T]):
         return str(value)
 
     def parse(self, text: str) -> T:
-        """The value that ``text`` stands for. Raises ValueError."""
-        raise NotImplementedError
+        """The value that ``text`` stands for. Raises ValueError; each type of parameter has its own."""
+        raise TypeError(f"{type(self).__name__} has no type: use StringParameter, IntegerParameter, ...")
 
     def from_json(self, value: object) -> T:
         """A value as ``start`` carries it, as JSON has it, or as text. Raises ValueError."""

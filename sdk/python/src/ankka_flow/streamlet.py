@@ -92,11 +92,11 @@ class Streamlet:
 
     def process(self, batch: Batch) -> Any:
         """Handle a batch: returns an iterable of Emit, or None for no emit at all."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} defines no process(batch), so there is none to call")
 
     def process_record(self, record: Record, ctx: Context) -> Any:
         """Handle one record: returns an Emit, an iterable of Emit, or None."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} defines no process_record(record, ctx), so there is none to call")
 
     @classmethod
     def inlets(cls) -> list[JsonInlet]:

@@ -87,7 +87,7 @@ func (p *realProof) feedThroughFaults() {
 	writer := p.franz(kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	for i, which := range p.random.Perm(len(faults)) {
 		run := p.runs[p.random.IntN(len(p.runs))]
-		run.running(p.ctx, p.t)
+		run.process(p.ctx, p.t, true)
 		fed := make(chan error, 1)
 		go func() { // writes one part; awaited below
 			fed <- feed(p.ctx, writer, p.inputs, i*realRecords/len(faults), (i+1)*realRecords/len(faults))
@@ -104,7 +104,7 @@ func (p *realProof) feedThroughFaults() {
 	}
 }
 
-func (p *realProof) killProcess(run *proofRun)    { run.killProcess(run.running(p.ctx, p.t)) }
+func (p *realProof) killProcess(run *proofRun)    { run.killProcess(run.process(p.ctx, p.t, true)) }
 func (p *realProof) killSupervisor(run *proofRun) { run.killSelf(p.ctx, p.t) }
 
 // restart is a supervisor that leaves the group and comes back.

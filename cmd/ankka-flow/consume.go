@@ -55,7 +55,7 @@ group and commits nothing. Under read_committed, aborted records are left out.`,
 	flags.BoolVarP(&f.exit, "exit", "e", false, "end at the end that each partition has now")
 	flags.BoolVar(&f.values, "values", false, "print only the values, as they are, a line each")
 	flags.BoolVar(&f.nest, "nest", false, "put values that are JSON objects or arrays inline, reformatted to be compact; without it, produce gets back the very bytes")
-	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
+	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, usage("broker-data"))
 	return cmd
 }
 

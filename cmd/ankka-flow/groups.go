@@ -68,9 +68,7 @@ members: stop what reads first. Records between the old place and the new one ar
 		},
 	}
 	seek.Flags().BoolVar(&f.yes, "yes", false, "do it; without it nothing is done")
-	for _, cmd := range []*cobra.Command{list, describe, seek} {
-		f.child(parent, cmd)
-	}
+	f.children(parent, list, describe, seek)
 	return parent
 }
 

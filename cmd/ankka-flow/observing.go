@@ -90,23 +90,28 @@ func (o *observing) start(ctx context.Context, d *driver.Driver, b *runBroker, c
 	o.server = observe.Serve(o.listener, o.keeper, build, commands, o.log)
 }
 
-// connectFlags are the flags by which our other commands reach the broker of a
-// run from the same directory.
-func (a *app) connectFlags(b *runBroker) string {
-	if b.embedded != nil {
-		return ""
-	}
+// connectFlags are the flags by which our other commands reach the same brokers
+// from the same directory; e is the embedded broker, nil where brokers are named.
+func (a *app) connectFlags(e *embedded) string {
 	var flags []string
-	if file := a.settings.File; file != "" {
-		if strings.ContainsAny(file, " '\"") {
-			file = strconv.Quote(file)
-		}
-		flags = append(flags, "-c "+file)
+	if file := a.settings.File; file != "" && e == nil {
+		flags = append(flags, "-c "+word(file))
 	}
-	if brokers := a.settings.Brokers; len(brokers) > 0 {
+	switch brokers := a.settings.Brokers; {
+	case e != nil && e.dir != defaultBrokerData:
+		flags = append(flags, "--broker-data "+word(e.dir))
+	case e == nil && len(brokers) > 0:
 		flags = append(flags, "-b "+strings.Join(brokers, ","))
 	}
 	return strings.Join(flags, " ")
+}
+
+// word is a path as one word of a shell's line.
+func word(path string) string {
+	if strings.ContainsAny(path, " '\"") {
+		return strconv.Quote(path)
+	}
+	return path
 }
 
 func (o *observing) close() {

@@ -58,7 +58,7 @@ Ctrl-C ends at once.`,
 	cmd.Flags().StringArrayVarP(&f.headers, "header", "H", nil, "header of every record, NAME=VALUE, behind its own; may be given several times")
 	cmd.Flags().VarP(&f.partition, "partition", "p", "partition to write to (default: by the key, as Java does)")
 	cmd.Flags().BoolVar(&f.raw, "raw", false, "lines are values, byte for byte")
-	cmd.Flags().StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
+	cmd.Flags().StringVar(&f.brokerData, "broker-data", defaultBrokerData, usage("broker-data"))
 	return cmd
 }
 
@@ -249,12 +249,14 @@ type connection struct {
 	// brokers are where it is, for messages.
 	brokers []string
 	log     *slog.Logger
+	// flags are those by which another command reaches them.
+	flags string
 }
 
 // connect reaches the brokers of --brokers, or the embedded broker that keeps
 // its data in dir: the one that runs there, or one started for this command.
 func (a *app) connect(ctx context.Context, dir string) (*connection, error) {
-	conn := &connection{brokers: a.global.brokers, log: a.log}
+	conn := &connection{brokers: a.settings.Brokers, log: a.log}
 	cfg := a.namedBrokers()
 	if len(cfg.Brokers) == 0 {
 		var err error
@@ -269,7 +271,7 @@ func (a *app) connect(ctx context.Context, dir string) (*connection, error) {
 		conn.close()
 		return nil, err
 	}
-	conn.client = client
+	conn.client, conn.flags = client, a.connectFlags(conn.embedded)
 	if err := client.Probe(ctx); err != nil {
 		conn.close()
 		return nil, err
@@ -348,14 +350,9 @@ func (c *connection) topic(ctx context.Context, topic string) (kafka.TopicInfo, 
 // noTopic is the error for a topic that does not exist: where it was looked
 // for, which is meant perhaps, and how it is made.
 func (c *connection) noTopic(ctx context.Context, topic string) error {
-	brokers := strings.Join(c.brokers, ",")
-	where, making := "at "+brokers, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s", brokers, topic)
+	where, making := "at "+strings.Join(c.brokers, ","), strings.TrimSpace("ankka-flow topics create "+topic+" "+c.flags)
 	if c.embedded != nil {
 		where = fmt.Sprintf("at %s, kept in %s,", c.embedded.at(), c.embedded.dir)
-		making = "ankka-flow produce " + topic
-		if c.embedded.dir != defaultBrokerData {
-			making += " --broker-data " + c.embedded.dir
-		}
 	}
 	hint := ";"
 	if known, err := c.client.TopicNames(ctx); err == nil { // else the error at hand has to do

@@ -161,13 +161,13 @@ func TestProduceToAMissingTopic(t *testing.T) {
 	for _, command := range []string{"produce", "consume"} {
 		p := startProgram(t, programOptions{dir: b.dir}, command, "-b", b.address(), "case.inn")
 		p.endsWith(1)
-		p.says("ankka-flow: ", b.address(), "no such topic: case.inn", `did you mean "case.in"?`, "kafka-topics.sh", "--create --topic case.inn")
+		p.says("ankka-flow: ", b.address(), "no such topic: case.inn", `did you mean "case.in"?`, "`ankka-flow topics create case.inn -b "+b.address()+"` makes it")
 	}
 	dir := t.TempDir()
 	broker, _ := brokerIn(t, dir, "127.0.0.1:0")
 	p := inDir(t, dir, "consume", "-e", "new")
 	p.endsWith(1)
-	p.says("ankka-flow: ", "no such topic: new", "`ankka-flow produce new` makes it")
+	p.says("ankka-flow: ", "no such topic: new", "`ankka-flow topics create new` makes it")
 	p = inDir(t, dir, "produce", "new")
 	p.endsWith(0)
 	p.says("INF topics", "created new (3 partitions)")

@@ -134,7 +134,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	if f.untilEnd {
 		broker.untilEnd(ctx, &watchers, stops)
 	}
-	seen.start(ctx, d, broker, observe.Commands{Process: cfg.Command, Connect: a.connectFlags(broker)})
+	seen.start(ctx, d, broker, observe.Commands{Process: cfg.Command, Connect: a.connectFlags(broker.embedded)})
 	result := d.Run(ctx)
 	if err := broker.embedded.failure(); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (a *app) configure(cmd *cobra.Command) error {
 		return nil
 	}
 	flags := cmd.Flags()
-	in := config.Input{Command: cmd.Name(), Flags: map[string][]string{}, Environ: os.Environ(), Variables: variables(cmd.Root())}
+	in := config.Input{Command: family(cmd), Flags: map[string][]string{}, Environ: os.Environ(), Variables: variables(cmd.Root())}
 	if cmd.Name() == "check" { // it judges what run would do
 		in.Command = "run"
 	}
@@ -57,7 +57,16 @@ func (a *app) configure(cmd *cobra.Command) error {
 // arguments, which only their variables may stand for.
 func configured(cmd *cobra.Command, f *pflag.Flag) bool {
 	key := config.KeyOfFlag(f.Name)
-	return key != nil && key.Has(cmd.Name())
+	return key != nil && key.Has(family(cmd))
+}
+
+// family is the name of the command below the root that a command belongs to, by
+// which the table names commands: topics for `topics list`.
+func family(cmd *cobra.Command) string {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd.Name()
 }
 
 // flagTexts is what a flag was given, as often as it was.

@@ -53,7 +53,7 @@ func TestFlagsAreSettings(t *testing.T) {
 			t.Errorf("there is no global flag --%s", key.Flag)
 		}
 		for _, name := range key.Commands {
-			if f := commands[name].Flags().Lookup(key.Flag); f == nil || f.Usage != key.Usage() {
+			if f := commands[name].Flag(key.Flag); f == nil || f.Usage != key.Usage() {
 				t.Errorf("%s has no flag --%s with the table's text", name, key.Flag)
 			}
 		}

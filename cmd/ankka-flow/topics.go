@@ -24,10 +24,10 @@ type adminFlags struct {
 	brokerData           string
 }
 
-// child adds a command to its family, with the flags that all have.
-func (f *adminFlags) child(parent, cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.brokerData, "broker-data", defaultBrokerData, "directory of the embedded broker's data")
-	parent.AddCommand(cmd)
+// children adds commands to their family, with the flag that all have.
+func (f *adminFlags) children(parent *cobra.Command, commands ...*cobra.Command) {
+	parent.PersistentFlags().StringVar(&f.brokerData, "broker-data", defaultBrokerData, usage("broker-data"))
+	parent.AddCommand(commands...)
 }
 
 func newTopics(a *app) *cobra.Command {
@@ -79,9 +79,7 @@ func newTopics(a *app) *cobra.Command {
 		},
 	}
 	remove.Flags().BoolVar(&f.yes, "yes", false, "delete them; without it nothing is done")
-	for _, cmd := range []*cobra.Command{list, describe, create, remove} {
-		f.child(parent, cmd)
-	}
+	f.children(parent, list, describe, create, remove)
 	return parent
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -79,6 +81,26 @@ func (b *caseBroker) hasTopics(want string) {
 	if got := strings.Join(details.Names(), " "); got != want {
 		b.t.Fatalf("the topics are %s, want %s", got, want)
 	}
+}
+
+// A configuration file says where the embedded broker's data is, to every command
+// that may use it, and what a command proposes reaches the same data.
+func TestBrokerDataOfAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "flow.yaml"), []byte("broker-data: kept here\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "kept here")
+	broker := inDir(t, dir, "broker", "--listen", "127.0.0.1:0", "--data", data, "--topic", "orders:2")
+	broker.await(`created orders`)
+	for _, command := range []string{"topics list", "topics describe orders", "topics create new", "groups list", "produce orders", "consume -e orders"} {
+		inDir(t, dir, append(strings.Fields(command), "-c", "flow.yaml")...).endsWith(0)
+	}
+	p := inDir(t, dir, "consume", "-e", "missing", "-c", "flow.yaml")
+	p.endsWith(1)
+	p.says("no such topic: missing", "`ankka-flow topics create missing --broker-data \"kept here\"` makes it")
+	broker.stopsWell()
 }
 
 // A group is shown with its lag, and moved only while nobody reads and to where

@@ -164,7 +164,7 @@ func (b *runBroker) persist(ctx context.Context, step func(context.Context) erro
 		}
 		if text := err.Error(); text != said {
 			said = text
-			b.log.Warn(text+"; trying again", "event", "broker")
+			b.log.Log(ctx, troubleLevel(err), text+"; trying again", "event", "broker")
 		}
 		select {
 		case <-ctx.Done():
@@ -172,6 +172,15 @@ func (b *runBroker) persist(ctx context.Context, step func(context.Context) erro
 		case <-time.After(wait):
 		}
 	}
+}
+
+// troubleLevel is that of trouble which is tried again: an error where trying does
+// not help before a person has acted.
+func troubleLevel(err error) slog.Level {
+	if kafka.NeedsPerson(err) {
+		return slog.LevelError
+	}
+	return slog.LevelWarn
 }
 
 // finalError is one that trying again does not mend.
@@ -209,7 +218,7 @@ func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
 	}
 	if b.embedded == nil {
 		for _, name := range missing {
-			b.log.Warn(topics[name].Err.Error()+"; it is waited for", "event", "topics")
+			b.log.Log(ctx, troubleLevel(topics[name].Err), topics[name].Err.Error()+"; it is waited for", "event", "topics")
 		}
 		return nil
 	}

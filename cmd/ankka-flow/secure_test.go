@@ -101,7 +101,7 @@ func TestCase60_ASecureRunGoesOnOnceItsPasswordIsCorrected(t *testing.T) {
 	o := secureFiles(t, ca, cluster.ListenAddrs()[0])
 	begin := time.Now()
 	p := startProgram(t, o, "run", "--until-end", "--", "python3", script, filepath.Join(o.dir, "seen"))
-	p.await(`SASL: .*user name or a password of User:flow.*sasl\.password`)
+	p.await(`ERR broker .*SASL: .*user name or a password of User:flow.*sasl\.password`)
 	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("said after %v", d)
 	}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,48 +20,43 @@ import (
 
 // cause says what a failure to connect usually means with this configuration.
 // The text has no time and no port of ours, so that it is the same each time.
-func (c *Client) cause(ctx context.Context, x *connecting, err error) string {
+// lasting: it stays so until a person has changed something.
+func (c *Client) cause(ctx context.Context, x *connecting, err error) (text string, lasting bool) {
 	var dns *net.DNSError
 	var code kafkago.Error
 	var foreign *ForeignClusterError
 	switch {
 	case errors.As(err, &foreign):
-		return foreign.Error()
+		return foreign.Error(), true
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return fmt.Sprintf("the host name %s is not known", dns.Name)
+		return fmt.Sprintf("the host name %s is not known", dns.Name), false
 	case errors.As(err, &dns):
-		return fmt.Sprintf("the host name %s cannot be resolved: %s", dns.Name, dns.Err)
+		return fmt.Sprintf("the host name %s cannot be resolved: %s", dns.Name, dns.Err), false
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there (connection refused)"
+		return "nothing listens there (connection refused)", false
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		return "there is no route to it"
+		return "there is no route to it", false
 	case errors.As(err, &code):
-		return c.codeCause(x, code)
+		return c.codeCause(x, code), lastingCode(int16(code))
 	}
-	if text := c.certificateCause(err); text != "" {
-		return text
-	}
-	if text := c.alertCause(err); text != "" {
-		return text
-	}
-	if text := x.wrongPort(err); text != "" {
-		return text
+	if text = cmp.Or(c.certificateCause(err), c.alertCause(err), x.wrongPort(err)); text != "" {
+		return text, true
 	}
 	silent, gone := isTimeout(err), isHangUp(err)
 	if (silent || gone) && x.step != stepTCP && x.step != stepAuthenticate {
-		if text := c.diagnosed(ctx, x); text != "" {
-			return text
+		if text = c.diagnosed(ctx, x); text != "" {
+			return text, true
 		}
 	}
 	switch {
 	case silent:
-		return silentCause(x.step)
+		return silentCause(x.step), false
 	case gone:
-		return c.hangUpCause(x)
+		return c.hangUpCause(x), x.step == stepAuthenticate
 	case x.step == stepAuthenticate:
-		return "SASL: the exchange failed: " + plainly(err)
+		return "SASL: the exchange failed: " + plainly(err), true
 	}
-	return x.step + " failed: " + plainly(err)
+	return x.step + " failed: " + plainly(err), false
 }
 
 // silentCause is what it means that a step gets no answer.

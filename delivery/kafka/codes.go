@@ -20,11 +20,21 @@ const (
 	codeLoadInProgress         int16 = 14
 	codeCoordinatorUnavailable int16 = 15
 	codeNotCoordinator         int16 = 16
+	codeInvalidTopic           int16 = 17
 	codeTopicAuthorization     int16 = 29
+	codeGroupAuthorization     int16 = 30
+	codeClusterAuthorization   int16 = 31
+	codeUnsupportedMechanism   int16 = 33
+	codeIllegalSASLState       int16 = 34
+	codeUnsupportedVersion     int16 = 35
 	codeTopicExists            int16 = 36
+	codePolicyViolation        int16 = 44
+	codeSecurityDisabled       int16 = 54
 	codeKafkaStorage           int16 = 56
+	codeAuthenticationFailed   int16 = 58
 	codeFencedLeaderEpoch      int16 = 74
 	codeUnknownLeaderEpoch     int16 = 75
+	codeUnsupportedCompression int16 = 76
 	codeOffsetNotAvailable     int16 = 78
 	codeUnstableOffsetCommit   int16 = 88
 )
@@ -57,9 +67,9 @@ func codeText(code int16) string {
 		s += ": the broker has no such topic; check the name, or create it"
 	case codeTopicAuthorization:
 		s += ": the user needs READ on the topic, or DESCRIBE to see it"
-	case 30:
+	case codeGroupAuthorization:
 		s += ": the user needs READ on the group"
-	case 31:
+	case codeClusterAuthorization:
 		s += ": the user needs a right on the cluster"
 	}
 	return s

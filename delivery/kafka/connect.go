@@ -38,6 +38,9 @@ type ConnectError struct {
 	// Cause is the likely cause in words, with the setting to look at. It is
 	// the same each time that the same is wrong, and has no secret.
 	Cause string
+	// Lasting: it stays so until a person has changed a setting, here or at the
+	// broker. False where it may pass, as with a broker that starts.
+	Lasting bool
 	// Err is what was met.
 	Err error
 }
@@ -80,7 +83,8 @@ func (c *Client) connect(ctx context.Context, network, address string) (net.Conn
 	if errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) || c.ctx.Err() != nil {
 		return nil, err // given up by us: nothing is known by it
 	}
-	failure := &ConnectError{Address: address, Cause: c.cause(ctx, x, err), Err: err}
+	failure := &ConnectError{Address: address, Err: err}
+	failure.Cause, failure.Lasting = c.cause(ctx, x, err)
 	c.dialled(address, failure)
 	return nil, failure
 }

@@ -101,10 +101,12 @@ type Consumer struct {
 	silent     bool // a Suspended was sent and no Assigned since
 	drain      drainState
 	committing bool
-	answers    uint64
-	count      int32 // of the topic's partitions when last told, -1: never
-	life       int   // of the topic, as topicMeta has it; 0: not seen yet
-	leaving    bool  // Leave was called: losing everything is no surprise
+	// commitsRefused is the code by which the last commit was refused; 0: it was not.
+	commitsRefused int16
+	answers        uint64
+	count          int32 // of the topic's partitions when last told, -1: never
+	life           int   // of the topic, as topicMeta has it; 0: not seen yet
+	leaving        bool  // Leave was called: losing everything is no surprise
 }
 
 // mailbox carries work to the membership's goroutine.
@@ -370,7 +372,7 @@ func (k *Consumer) lookAtTopic() {
 		case n == 0 && code == codeUnknownTopic:
 			k.c.log.Warn("the topic does not exist; waiting for it", "inlet", k.in.Name, "topic", k.in.Topic)
 		case n == 0:
-			k.c.log.Warn("the topic cannot be read: "+k.c.topicText(code, k.in.Topic), "inlet", k.in.Name, "topic", k.in.Topic)
+			k.c.log.Log(k.ctx, levelOf(lastingCode(code)), "the topic cannot be read: "+k.c.topicText(code, k.in.Topic), "inlet", k.in.Name, "topic", k.in.Topic)
 		case k.count >= 0:
 			k.c.log.Info("the topic's partitions have changed", "inlet", k.in.Name, "topic", k.in.Topic, "before", k.count, "now", n)
 		}
@@ -440,6 +442,13 @@ func (k *Consumer) commitAnswered(a delivery.Commit, q group.OffsetCommitRequest
 	}
 	if code != codeNone {
 		k.step(group.CommitAnswered{Generation: q.Generation, Member: q.Member, Code: code})
+	}
+	if worst == delivery.CommitRefused && k.commitsRefused != code {
+		k.c.log.Error("the group refuses commits: "+k.c.groupText(code, k.in.Group, k.in.Topic)+"; trying on", "inlet", k.in.Name, "group", k.in.Group)
+	}
+	k.commitsRefused = codeNone
+	if worst == delivery.CommitRefused {
+		k.commitsRefused = code
 	}
 	switch worst {
 	case delivery.CommitDone:

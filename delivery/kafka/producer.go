@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,19 +78,20 @@ type Producer struct {
 	wake chan struct{}
 
 	// The rest is the loop's.
-	start    time.Time
-	machine  *sequence.Machine
-	actions  []sequence.Action
-	backlog  []sequence.Event // found out while acting
-	writes   map[uint64]*openWrite
-	topics   map[string]*outTopic
-	portions map[uint64]*portion
-	lastKey  uint64
-	payloads map[uint64]*payload
-	routes   map[sequence.Partition]*route
-	senders  map[int32]*sender
-	probing  bool
-	warned   map[string]time.Time
+	start      time.Time
+	machine    *sequence.Machine
+	actions    []sequence.Action
+	backlog    []sequence.Event // found out while acting
+	writes     map[uint64]*openWrite
+	topics     map[string]*outTopic
+	portions   map[uint64]*portion
+	lastKey    uint64
+	payloads   map[uint64]*payload
+	routes     map[sequence.Partition]*route
+	senders    map[int32]*sender
+	probing    bool
+	warned     map[string]time.Time
+	complained map[string]string // what complain has said last, by topic
 }
 
 // openWrite is a write between Write and its last answer.
@@ -155,7 +157,7 @@ func (c *Client) Produce(cfg ProducerConfig, sink Sink) *Producer {
 		c: c, cfg: cfg, sink: sink, done: make(chan struct{}), wake: make(chan struct{}, 1),
 		start:  time.Now(),
 		writes: map[uint64]*openWrite{}, topics: map[string]*outTopic{}, portions: map[uint64]*portion{}, payloads: map[uint64]*payload{},
-		routes: map[sequence.Partition]*route{}, senders: map[int32]*sender{}, warned: map[string]time.Time{},
+		routes: map[sequence.Partition]*route{}, senders: map[int32]*sender{}, warned: map[string]time.Time{}, complained: map[string]string{},
 	}
 	// The pieces' sizes do not count a batch's own header.
 	p.machine = sequence.New(sequence.Config{MaxBatchBytes: cfg.MaxBatchBytes - batchOverhead, WriteTimeout: cfg.WriteTimeout})
@@ -267,7 +269,7 @@ func (p *Producer) take(msg any) {
 	case probed:
 		p.probing = false
 		if msg.err != nil {
-			p.warn("probe", "records cannot be written yet", "error", msg.err)
+			p.warn(levelOf(NeedsPerson(msg.err)), "probe", "records cannot be written yet", "error", msg.err)
 		}
 	case calmed:
 		// What was staged before this was decided without knowing.
@@ -287,14 +289,21 @@ func (p *Producer) take(msg any) {
 func (p *Producer) step(ev sequence.Event) {
 	switch e := ev.(type) {
 	case sequence.Answered:
+		if pl := p.payloads[e.Batch]; pl != nil {
+			p.answered(pl.part.Topic, e)
+		}
 		p.landed(e.Batch)
 	case sequence.NoAnswer:
 		p.landed(e.Batch)
+	case sequence.IDGranted:
+		delete(p.complained, "")
+	case sequence.IDRefused:
+		p.complain("", e.Reason)
 	case sequence.IDFailed:
-		p.warn("id", "no producer id yet; asking again", "error", e.Reason)
+		p.warn(slog.LevelWarn, "id", "no producer id yet; asking again", "error", e.Reason)
 	case sequence.NotSent:
 		p.landed(e.Batch)
-		p.warn("send", "records cannot be sent; trying again", "error", e.Reason)
+		p.warn(slog.LevelWarn, "send", "records cannot be sent; trying again", "error", e.Reason)
 	}
 	p.actions = p.machine.Step(p.actions[:0], time.Since(p.start), ev)
 	for _, a := range p.actions {
@@ -311,6 +320,16 @@ func (p *Producer) settle() {
 		p.step(ev)
 	}
 	p.backlog = nil
+}
+
+// answered tells people of a refusal that stays.
+func (p *Producer) answered(topic string, e sequence.Answered) {
+	switch {
+	case e.Code == codeNone:
+		delete(p.complained, topic)
+	case lastingCode(e.Code):
+		p.complain(topic, sequence.Explain(e.Code, e.Message))
+	}
 }
 
 func (p *Producer) landed(batch uint64) {
@@ -436,9 +455,24 @@ func (p *Producer) nextWake() (at time.Time, ok bool) {
 }
 
 // warn says something to people, at most every 10 s for each key.
-func (p *Producer) warn(key, text string, args ...any) {
+func (p *Producer) warn(level slog.Level, key, text string, args ...any) {
 	if now := time.Now(); now.Sub(p.warned[key]) >= 10*time.Second {
 		p.warned[key] = now
-		p.c.log.Warn(text, args...)
+		p.c.log.Log(p.ctx, level, text, args...)
 	}
+}
+
+// complain says once, until the topic is written again, that a person has to
+// act for that. An empty topic: for the producer id.
+func (p *Producer) complain(topic, why string) {
+	if p.complained[topic] == why {
+		return
+	}
+	p.complained[topic] = why
+	why = withPrincipal(why, p.c.principal()) + "; trying on"
+	if topic == "" {
+		p.c.log.Error("nothing can be written: " + why)
+		return
+	}
+	p.c.log.Error("the topic cannot be written: "+why, "topic", topic)
 }

@@ -138,6 +138,9 @@ func (p *Producer) lookAtTopics() {
 			continue
 		}
 		reason := p.missingReason(name)
+		if lastingCode(p.c.topicCode(name)) {
+			p.complain(name, reason)
+		}
 		var ids []uint64
 		for id, w := range p.writes {
 			if slices.Contains(w.topics, name) {

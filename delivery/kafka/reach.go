@@ -105,6 +105,6 @@ func (c *Client) dialled(address string, failure *ConnectError) {
 	case !known:
 		c.log.Error(fmt.Sprintf("broker %s, as the cluster names it (advertised.listeners), cannot be reached: %s; trying until it can", address, cause), "broker", address, "error", cause)
 	default:
-		c.log.Warn(fmt.Sprintf("broker %s is away: %s; trying until it is back", address, cause), "broker", address, "error", cause)
+		c.log.Log(c.ctx, levelOf(failure.Lasting), fmt.Sprintf("broker %s is away: %s; trying until it is back", address, cause), "broker", address, "error", cause)
 	}
 }

@@ -102,7 +102,7 @@ func TestCase60_AnInletsMissingRightIsNamedAndHeals(t *testing.T) {
 				return lines
 			}
 			eventually(t, "the right is named", func() bool { return len(said()) > 0 })
-			for _, want := range tt.want {
+			for _, want := range append(tt.want, "level=ERROR") {
 				if !strings.Contains(said()[0], want) {
 					t.Errorf("%s does not say %q", said()[0], want)
 				}
@@ -129,7 +129,8 @@ func TestCase60_AnOutletsMissingRightIsNamedAndHeals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cl, admin := guardedCluster(t, tt.rights...)
-			c := newTestClient(t, cl.ListenAddrs(), bob(t))
+			log, logs := logged()
+			c := newTestClient(t, cl.ListenAddrs(), bob(t), func(c *Config) { c.Logger = log })
 			p, out := newTestProducer(t, c, func(c *ProducerConfig) { c.TopicTimeout = 200 * time.Millisecond })
 			p.Write(1, tp(0), []Out{{Topic: "out", Records: values(1, 3, nil)}})
 			eventually(t, "the write is refused", func() bool { return out.last(1) != nil })
@@ -151,6 +152,13 @@ func TestCase60_AnOutletsMissingRightIsNamedAndHeals(t *testing.T) {
 				_, ok := out.last(id).(delivery.Written)
 				return ok
 			})
+			want := "level=ERROR msg=\"the topic cannot be written: "
+			if tt.name == "IDEMPOTENT_WRITE" {
+				want = "level=ERROR msg=\"nothing can be written: "
+			}
+			if n := strings.Count(logs(), "level=ERROR"); n != 1 || !strings.Contains(logs(), want) {
+				t.Errorf("%d errors were said:\n%s", n, logs())
+			}
 		})
 	}
 }

@@ -126,6 +126,10 @@ func (tt probeCase) check(t *testing.T, c *Client, logs func() string) {
 			errorf("%s\ndoes not say %q", text, want)
 		}
 	}
+	passes := strings.Contains(text, "no answer in time") || strings.Contains(text, "nothing listens") || strings.Contains(text, "host name no-such")
+	if NeedsPerson(fmt.Errorf("starting: %w", err)) == passes {
+		errorf("a person is needed: %v; for %s", !passes, text)
+	}
 	if again := c.Probe(testContext(t)); again.Error() != text {
 		errorf("the same is said in two ways:\n%s\n%s", text, again)
 	}
@@ -398,7 +402,7 @@ func TestCase60_ABrokerThatBeginsToRefuseIsSaidOnce(t *testing.T) {
 		tries++
 		return tries == 20
 	})
-	if n := strings.Count(logs(), "is away"); n != 1 {
+	if n := strings.Count(logs(), "is away"); n != 1 || !strings.Contains(logs(), "level=ERROR msg=\"broker "+cl.ListenAddrs()[0]+" is away") {
 		t.Errorf("said %d times:\n%s", n, logs())
 	}
 	scramUser(t, cl, userName, password)

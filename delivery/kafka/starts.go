@@ -61,7 +61,7 @@ func (k *Consumer) startsFound(wanted map[int32]group.Position, found map[int32]
 	s.running = false
 	if err != nil {
 		if s.fails++; s.fails == tellAfter {
-			k.c.log.Warn("the start of a partition cannot be looked up; trying on", "inlet", k.in.Name, "topic", k.in.Topic, "error", err)
+			k.c.log.Log(k.ctx, levelOf(NeedsPerson(err)), "the start of a partition cannot be looked up; trying on", "inlet", k.in.Name, "topic", k.in.Topic, "error", err)
 		}
 		k.findStarts()
 		return

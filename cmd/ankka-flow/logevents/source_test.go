@@ -144,11 +144,11 @@ func (r *reader) call(c *ast.CallExpr) {
 	case name == "say" && on == "d":
 		r.note(r.levelsOf(c.Args[0]), r.texts(c.Args[1]), nil)
 	case name == "warn" && on == "p": // the producer's, with its own limit
-		r.line([]string{"WARN"}, c.Args[2:])
+		r.line(r.levelsOf(c.Args[0]), c.Args[3:])
 	case on != "log":
 	case methods[name] != "" && c.Ellipsis == token.NoPos:
 		r.line([]string{methods[name]}, c.Args[1:])
-	case name == "Log" || name == "LogAttrs":
+	case (name == "Log" || name == "LogAttrs") && c.Ellipsis == token.NoPos:
 		r.line(r.levelsOf(c.Args[1]), c.Args[3:])
 	case name == "With":
 		levels := []string{"DEBUG", "WARN"} // the HTTP server's loggers
@@ -233,7 +233,8 @@ func (r *reader) levelsOf(e ast.Expr) []string {
 	case *ast.SelectorExpr:
 		return []string{strings.ToUpper(strings.TrimPrefix(e.Sel.Name, "Level"))}
 	case *ast.CallExpr:
-		if lastName(e.Fun) == "failureLevel" {
+		switch lastName(e.Fun) {
+		case "failureLevel", "levelOf", "troubleLevel":
 			return []string{"WARN", "ERROR"}
 		}
 	case *ast.Ident:

@@ -32,15 +32,15 @@ func levels(l ...slog.Level) []slog.Level { return l }
 // Events are in the order in which a run may meet them.
 var Events = []Event{
 	{"broker", levels(info, warn, fault), nil,
-		"The embedded broker: where it is, whose it is, that it is taken over or has ended. WARN: a broker does not answer at the start and is asked again. ERROR: the embedded broker's data cannot be opened"},
+		"The embedded broker: where it is, whose it is, that it is taken over or has ended. WARN: a broker does not answer at the start and is asked again. ERROR: it does, and a password, a certificate, a port or a right is wrong; or the embedded broker's data cannot be opened"},
 	{"process", levels(debug, info, warn, fault), nil,
 		"The process was launched or has ended, with its exit code or signal. WARN: it ended unasked and is launched again; it printed to stdout; it left processes behind. ERROR: it cannot be launched, or with its end the run ends or waits for a save"},
 	{"discovered", levels(info), nil,
 		"The process said what it is: name, inlets, outlets"},
 	{"refused", levels(fault), nil,
 		"What the process declares and the configuration do not fit, a line for each problem"},
-	{"topics", levels(info, warn), nil,
-		"Topics were made on the embedded broker. WARN: a topic is missing and is waited for, or has other partitions than asked for"},
+	{"topics", levels(info, warn, fault), nil,
+		"Topics were made on the embedded broker. WARN: a topic is missing and is waited for, or has other partitions than asked for. ERROR: a right on it is missing"},
 	{"input", levels(info), nil,
 		"The file of `--input` was written to its topic, or was not because the topic has records"},
 	{"ready", levels(info), nil,

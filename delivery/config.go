@@ -76,6 +76,10 @@ type Config struct {
 	// Watch waits for ReloadAsked after an exit, a refusal or a failed launch,
 	// instead of trying again or exiting.
 	Watch bool
+	// Attach is for a process that comes by itself, as one in a debugger does:
+	// each one's Launch, the first too, waits for ReloadAsked, and no time but
+	// the stop's applies to it, whatever the fields above say.
+	Attach bool
 }
 
 // StopBudget has the times of a stop, all counted from when it was asked for.
@@ -103,6 +107,8 @@ const (
 	defaultCredit  = 32          // batches, where the process names none
 	closedGrace    = time.Second // from a closed stdout to the failure, for the exit to come
 	commitRetryMax = time.Second // the longest wait between tries of a commit
+
+	never = 1 << 62 * time.Nanosecond // far beyond any run, and still no overflow when added to one's time
 
 	keepGroupsMin = 10 * time.Second // the least time that groups are kept without a conversation
 
@@ -184,6 +190,9 @@ func (c *Config) fill() {
 	def(&c.ProcessTimeout, 60*time.Second)
 	def(&c.EndTimeout, 30*time.Second)
 	def(&c.ReloadTimeout, 5*time.Second)
+	if c.Attach {
+		c.DiscoveryTimeout, c.EndTimeout, c.ProcessTimeout, c.BatchTimeout = never, never, never, 0
+	}
 	size(&c.MaxBytes, 1<<20)
 	def(&c.CommitInterval, 100*time.Millisecond)
 	size(&c.WithProcess, 64<<20)

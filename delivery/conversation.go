@@ -35,7 +35,7 @@ type conversation struct {
 	// wait is the next wait; waitUntil ends the one that runs, in Down and
 	// Ending.
 	wait, waitUntil time.Duration
-	// awaitSave: under Watch, only ReloadAsked goes on.
+	// awaitSave: under Watch and Attach, only ReloadAsked goes on.
 	awaitSave bool
 	// deadline is that of Discovering, Ending, and Stopping for a reload.
 	deadline time.Duration
@@ -198,7 +198,9 @@ func (c *Core) onReload(e ReloadAsked) {
 	if c.stop.asked || v.state == Stopping {
 		return
 	}
-	c.note(NoteReloading, TP{}, e.Reason)
+	if !c.cfg.Attach {
+		c.note(NoteReloading, TP{}, e.Reason)
+	}
 	v.awaitSave = false
 	v.wait = c.cfg.ReconnectMin
 	v.waitUntil = c.now

@@ -51,7 +51,7 @@ func New(cfg Config) *Core {
 	cfg.fill()
 	return &Core{
 		cfg:     cfg,
-		conv:    conversation{wait: cfg.ReconnectMin},
+		conv:    conversation{wait: cfg.ReconnectMin, awaitSave: cfg.Attach},
 		batches: map[uint64]*batch{},
 		flow:    flow{voidFullSince: -1},
 	}

@@ -211,7 +211,8 @@ type (
 type (
 	// StopAsked begins the stop; a second one changes nothing.
 	StopAsked struct{ Reason string }
-	// ReloadAsked replaces the process by a new one.
+	// ReloadAsked replaces the process by a new one. Under Config.Attach it says
+	// that one has come, and that there is no other any more.
 	ReloadAsked struct{ Reason string }
 	// Ticked only moves time. It is due at Core.Wake.
 	Ticked struct{}

@@ -86,12 +86,21 @@ func (c *Core) goOn(f failure) {
 	case c.stop.asked:
 	case c.cfg.ExitOnFailure:
 		c.beginStop(f.reason, max(1, f.code))
-	case f.exited && c.cfg.Watch:
-		c.conv.awaitSave = true
-		c.note(NoteWaiting, TP{}, "for the next save")
+	case f.exited && c.cfg.Watch, c.cfg.Attach && (f.exited || f.kill):
+		c.awaitSave()
 	default:
 		c.backoff()
 	}
+}
+
+// awaitSave waits for ReloadAsked, for ever.
+func (c *Core) awaitSave() {
+	c.conv.awaitSave = true
+	what := "for the next save"
+	if c.cfg.Attach {
+		what = "for a program to attach"
+	}
+	c.note(NoteWaiting, TP{}, what)
 }
 
 // violate fails the stream because the process broke the protocol: it is not

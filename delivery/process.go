@@ -169,7 +169,7 @@ func (c *Core) onLaunchFailed(e LaunchFailed) {
 	c.process.state = processNone
 	first := !c.process.everLaunched
 	switch {
-	case first && !c.cfg.Watch:
+	case first && !c.cfg.Watch && !c.cfg.Attach:
 		c.beginStop(e.Reason, e.Code)
 		c.fail(failure{process: true, reason: e.Reason})
 	default:
@@ -215,10 +215,9 @@ func (c *Core) onSpecRefused(e SpecRefused) {
 	c.do(Refuse{c.process.number, e.Problems})
 	v.state = Down
 	c.process.retiring, c.process.killBy = true, c.now+c.cfg.ReloadTimeout
-	if c.cfg.Watch {
-		v.awaitSave = true
+	if c.cfg.Watch || c.cfg.Attach {
 		c.note(NoteFailed, TP{}, "refused: "+join(e.Problems))
-		c.note(NoteWaiting, TP{}, "for the next save")
+		c.awaitSave()
 		return
 	}
 	c.beginStop("refused: "+join(e.Problems), 1)

@@ -24,7 +24,8 @@ type Status struct {
 	Alive   bool
 	// NextDiscovery is when the wait in Down or Ending ends; 0: no wait.
 	NextDiscovery time.Duration
-	// AwaitsSave: under Watch, nothing happens before the next save.
+	// AwaitsSave: nothing happens before the next save, or the next attached
+	// program (Config.Watch, Config.Attach).
 	AwaitsSave bool
 	// Stopping: the supervisor's stop was asked for.
 	Stopping bool

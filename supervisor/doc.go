@@ -26,6 +26,12 @@
 // orphans as well; whoever does that has to look first (waitid with P_ALL, WEXITED and
 // WNOWAIT) and leave the pids of living Process values alone.
 //
+// # Attached programs
+//
+// A program that was started by hand, in a debugger say, comes over a Unix socket (Listener)
+// and speaks the same frames there (Attached). It is nobody's child: its end is that of the
+// connection, no time is taken, and no signal is sent to it.
+//
 // # Goroutines
 //
 //	goroutine                  started by  ended by                         awaited by
@@ -38,6 +44,10 @@
 //	drainStderr (stderr loop)  live        as readOutput                    live (endGroup)
 //	watch (liveness)           live        the wait status                  live
 //	the one in endGroup        live        the two readers                  live (endGroup)
+//	accept (Listener)          Listen      Listener.Close                   Listener.Close
+//	live of an Attached        Take        the end of the connection        the owner: Events is
+//	                                                                        closed
+//	its writer                 live        the end of the connection        live
 //
 // live keeps its thread because on Linux the child gets its parent-death signal when the
 // thread that launched it ends, and one of Go's threads ends whenever a goroutine that locked

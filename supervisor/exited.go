@@ -24,6 +24,9 @@ type Exited struct {
 	LastLines []string
 	// HalfFrame is a *wire.Violation where its output ended within a frame, else nil.
 	HalfFrame error
+	// Disconnected: it was not launched but attached, and its connection is over; Killed: by
+	// us. What became of the program is not known, and Code is -1.
+	Disconnected bool
 	// Leftover are the processes of its group that still lived and were killed with
 	// SIGKILL, as "pid name". Those that left the group (setsid) are not seen.
 	// Always empty where the system has no /proc.
@@ -34,6 +37,8 @@ type Exited struct {
 func (e Exited) String() string {
 	var b strings.Builder
 	switch {
+	case e.Disconnected:
+		b.WriteString("disconnected")
 	case e.Signal == 0:
 		fmt.Fprintf(&b, "exit %d", e.Code)
 	default:

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -19,7 +20,7 @@ import (
 //     withdraw, under mu too, finds it unwritten or does not find it.
 //  4. Nobody but the writer ever waits.
 type input struct {
-	file    *os.File
+	file    inputEnd
 	ending  <-chan struct{}
 	trace   func(toProcess bool, body []byte)
 	release func(frame []byte)
@@ -31,6 +32,13 @@ type input struct {
 	datas    []dataFrame
 	closing  bool // no frame is taken any more
 	ended    bool // the writer has returned
+}
+
+// inputEnd is what the frames are written into. Close lets the process read the end of its
+// input, and frees a writer that is blocked.
+type inputEnd interface {
+	io.Closer
+	SyscallConn() (syscall.RawConn, error)
 }
 
 type dataFrame struct {
@@ -48,7 +56,7 @@ const (
 	workEnd
 )
 
-func newInput(file *os.File, ending <-chan struct{}, opts Options) *input {
+func newInput(file inputEnd, ending <-chan struct{}, opts Options) *input {
 	return &input{file: file, ending: ending, trace: opts.Trace, release: opts.Release, wake: make(chan struct{}, 1)}
 }
 

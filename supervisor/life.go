@@ -231,7 +231,7 @@ func (p *Process) watch() {
 			canPong, ev = nil, speaksPing{}
 		case <-ticker.C:
 			written := p.in.written.Load()
-			ev = ticked{At: time.Since(began), Frames: p.frames.Load(), Written: written, Unread: unread(p.in.file)}
+			ev = ticked{At: time.Since(began), Frames: p.frames.Load(), Written: written, Unread: unread(p.stdin)}
 		}
 		actions = judge.Step(actions[:0], ev)
 		for _, a := range actions {

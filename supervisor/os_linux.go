@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -35,6 +36,20 @@ func pipeUnread(fd int) int {
 		return 0
 	}
 	return n
+}
+
+// peerPid is the process at the other end of a connection; 0: unknown.
+func peerPid(conn *net.UnixConn) (pid int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
+		}
+	})
+	return pid
 }
 
 // awaitEnd returns when our child pid has ended, and leaves its wait status where it is. It

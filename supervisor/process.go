@@ -56,6 +56,7 @@ type Process struct {
 	child  *os.Process
 	events chan Event
 	in     *input
+	stdin  *os.File      // the pipe that in writes
 	ending chan struct{} // closed when the wait status is known
 
 	frames   atomic.Uint64 // that came from the process
@@ -88,6 +89,7 @@ func Start(cmd Command, opts Options) (*Process, error) {
 		ending:  make(chan struct{}),
 		canPong: make(chan struct{}),
 	}
+	p.stdin = pipes.stdin
 	p.in = newInput(pipes.stdin, p.ending, opts)
 	started := make(chan error, 1)
 	go p.live(path, cmd, pipes, started)

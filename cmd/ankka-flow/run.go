@@ -29,6 +29,7 @@ type runFlags struct {
 	brokerData    string
 	trace         string
 	watch         bool
+	attach        bool
 	watchPaths    []string
 	embedded      bool
 	untilEnd      bool
@@ -45,7 +46,8 @@ func newRun(a *app) *cobra.Command {
 stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-flow/broker.`,
 		Example: `  ankka-flow run -- python3 streamlet.py
   ankka-flow run --watch --input in=records.jsonl -- python3 streamlet.py
-  ankka-flow run -b kafka:9092 --topic in=orders -- ./streamlet`,
+  ankka-flow run -b kafka:9092 --topic in=orders -- ./streamlet
+  ankka-flow run --attach   # then start the program yourself, in a debugger`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.settings.PrintConfig && a.misconfigured == nil {
 				_, err := io.WriteString(a.stdout, a.settings.Print())
@@ -63,6 +65,7 @@ stdin and stdout. Without --brokers it uses an embedded broker, kept in .ankka-f
 	flags.StringVar(&f.descriptor, "descriptor", "", usage("descriptor"))
 	flags.BoolVar(&f.embedded, "embedded", false, usage("embedded"))
 	flags.StringVar(&f.brokerData, "broker-data", defaultBrokerData, usage("broker-data"))
+	flags.BoolVar(&f.attach, "attach", false, usage("attach"))
 	flags.BoolVarP(&f.watch, "watch", "w", false, usage("watch"))
 	flags.StringArrayVar(&f.watchPaths, "watch-path", nil, usage("watch-path"))
 	flags.BoolVar(&f.untilEnd, "until-end", false, usage("until-end"))
@@ -111,14 +114,26 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		Stops: stops, Reloads: reloads, StallAfter: timing.stall, Observer: seen.watch,
 		ReadyText: seen.readyText(settings.watch.paths),
 	}
+	if f.attach {
+		cfg.Core.Attach, cfg.Command = true, attachedProgram
+	}
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
 	cfg.Detail = output.detail
+	var listener *supervisor.Listener
+	if f.attach {
+		if listener, err = a.listen(reloads); err != nil {
+			return err
+		}
+		defer listener.Close()
+	}
 	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
 	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
-		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, supervisor.Options{
-			Stderr: output.line, Trace: tracer.frame, Release: release, ProcessTimeout: timing.process,
-		})
+		opts := supervisor.Options{Stderr: output.line, Trace: tracer.frame, Release: release, ProcessTimeout: timing.process}
+		if listener != nil {
+			return attached(listener, opts)
+		}
+		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, opts)
 		if err != nil {
 			return nil, err // not p: a nil *Process would be a Process that is not nil
 		}
@@ -160,10 +175,7 @@ type runSettings struct {
 // settings reads the flags and everything they name. Every problem is in the
 // error.
 func (f *runFlags) settings(c *config.Settings, misconfigured error, args []string) (*runSettings, error) {
-	problems := []error{misconfigured, embeddedAsked(c)}
-	if len(args) == 0 {
-		problems = append(problems, errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py"))
-	}
+	problems := []error{misconfigured, embeddedAsked(c), f.command(args)}
 	s := &runSettings{inputs: map[string]*inputFile{}, declared: declared(c)}
 	for _, inlet := range sortedKeys(s.declared.Inputs) {
 		file, err := readInput(s.declared.Inputs[inlet])
@@ -190,6 +202,19 @@ func (f *runFlags) settings(c *config.Settings, misconfigured error, args []stri
 		return nil, misuse("%w", err)
 	}
 	return s, nil
+}
+
+// command judges what stands behind the flags.
+func (f *runFlags) command(args []string) error {
+	switch {
+	case f.attach && len(args) > 0:
+		return fmt.Errorf("--attach launches nothing, but there is the command %q; start it by hand in another terminal, or leave --attach out", strings.Join(args, " "))
+	case f.attach && f.watch:
+		return errors.New("--attach and --watch: you start the program yourself, so there is nothing to start again; leave one of them out")
+	case f.attach || len(args) > 0:
+		return nil
+	}
+	return errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py")
 }
 
 func readDescriptor(path string) (*wire.Descriptor, error) {

@@ -23,6 +23,9 @@ func (d *Driver) toProcess(action delivery.Action) {
 	switch a := action.(type) {
 	case delivery.Discover:
 		d.awaiting, d.slowAt = true, d.now()+SlowDiscovery
+		if d.cfg.Core.Attach { // somebody may sit at a breakpoint
+			d.slowAt = 0
+		}
 		d.control(wire.Discover{
 			Protocol: wire.Version, Supervisor: d.cfg.Supervisor,
 			MaxFrameBytes: wire.MaxFrame, MaxRecordBytes: wire.MaxRecord,
@@ -75,7 +78,11 @@ func (d *Driver) launch(a delivery.Launch) {
 	d.proc, d.process, d.procCh = proc, a.Process, proc.Events()
 	d.awaiting, d.described = false, false
 	d.renewDetails()
-	d.say(slog.LevelInfo, "process", fmt.Sprintf("pid %d: %s", proc.Pid(), d.cfg.Command))
+	text := d.cfg.Command
+	if proc.Pid() > 0 { // an attached one's is not known on every system
+		text = fmt.Sprintf("pid %d: %s", proc.Pid(), text)
+	}
+	d.say(slog.LevelInfo, "process", text)
 	d.step(delivery.Launched{Process: a.Process, PID: proc.Pid()})
 }
 

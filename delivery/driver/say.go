@@ -68,7 +68,7 @@ func (d *Driver) failureLevel(exited bool) slog.Level {
 // fails: the stream fails by it.
 func (d *Driver) sayExit(e supervisor.Exited, fails bool, unanswered int) {
 	level, text := slog.LevelInfo, fmt.Sprintf("%s: %s", e, d.cfg.Command)
-	if e.Killed {
+	if e.Killed && !e.Disconnected {
 		text = fmt.Sprintf("killed: %s", d.cfg.Command)
 	}
 	if fails {

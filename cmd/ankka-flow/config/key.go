@@ -50,6 +50,8 @@ type Key struct {
 	// Env is the variable, for every command; empty: FLOW_<FLAG>, for those that have
 	// the flag, or none where there is no flag.
 	Env string
+	// FlagOnly: the flag has no variable, for that name means something else.
+	FlagOnly bool
 	// Kind, with Choices, is the type.
 	Kind    Kind
 	Choices []string
@@ -82,7 +84,7 @@ func (k *Key) Path() string {
 
 // Variable is the environment variable that sets it, or "".
 func (k *Key) Variable() string {
-	if k.Env == "" && k.Flag != "" {
+	if k.Env == "" && k.Flag != "" && !k.FlagOnly {
 		return EnvironmentName(k.Flag)
 	}
 	return k.Env
@@ -153,6 +155,8 @@ var Keys = []Key{
 
 	{Name: "watch", Flag: "watch", Short: "w", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "start the process again when its files change"},
 	{Name: "watch-path", Flag: "watch-path", Commands: onlyRun, Kind: Lines, Meaning: "file or folder to watch (default: the folders of the files that the command names)"},
+	{Flag: "attach", FlagOnly: true, Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "launch nothing: a program that is started by hand, in a debugger say, attaches by itself"},
+	{Env: "FLOW_ATTACH", Kind: Path, Default: ".ankka-flow/attach.sock", Meaning: "Unix socket at which programs attach; a program started by hand looks for it by the same variable, otherwise in its folder and upwards"},
 	{Name: "until-end", Flag: "until-end", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "stop when everything that the inlets held at the start is committed"},
 	{Name: "exit-on-failure", Flag: "exit-on-failure", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "end at the first failure instead of starting again"},
 	{Name: "trace", Flag: "trace", Commands: onlyRun, Kind: Path, Meaning: "file that gets every frame as a JSON line, with sizes in place of values"},

@@ -47,7 +47,7 @@ func (l *loader) resolve() *Settings {
 	s := &Settings{
 		File: l.path, BrokerData: l.text("broker-data"), Embedded: l.bool("embedded"),
 		Pipeline: l.text("pipeline"), Streamlet: l.text("streamlet"), Descriptor: l.text("descriptor"),
-		Watch: l.bool("watch"), WatchPaths: l.items("watch-path", "\n"), UntilEnd: l.bool("until-end"),
+		Watch: l.bool("watch"), WatchPaths: l.items("watch-path", "\n"), Attach: l.bool("--attach"), AttachPath: l.text("FLOW_ATTACH"), UntilEnd: l.bool("until-end"),
 		ExitOnFailure: l.bool("exit-on-failure"), Trace: l.text("trace"),
 		StateDir: l.text("state-dir"), MetricsPort: l.int("metrics-port"),
 		PodName: l.text("pod-name"), PodNamespace: l.text("pod-namespace"),

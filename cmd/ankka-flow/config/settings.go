@@ -62,8 +62,11 @@ type Settings struct {
 	Producer Producer
 	Timings  Timings
 
-	Watch         bool
-	WatchPaths    []string
+	Watch      bool
+	WatchPaths []string
+	Attach     bool
+	// AttachPath is the socket of Attach.
+	AttachPath    string
 	UntilEnd      bool
 	ExitOnFailure bool
 	// Trace is the file of --trace; empty: none.

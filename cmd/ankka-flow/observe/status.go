@@ -31,7 +31,8 @@ type Status struct {
 	Conversation uint64 `json:"conversation"`
 	// WaitSeconds is what is left of the wait for the next conversation.
 	WaitSeconds *float64 `json:"wait_seconds"`
-	// AwaitsSave: nothing happens before a watched file is saved.
+	// AwaitsSave: nothing happens before a watched file is saved, or under
+	// --attach before a program attaches.
 	AwaitsSave bool           `json:"awaits_save"`
 	Process    ProcessStatus  `json:"process"`
 	Rates      Rates          `json:"rates"`

@@ -64,8 +64,7 @@ def _breakpoint(*_args: object, **_kwargs: object) -> None:
     print(
         f"breakpoint() at {caller.f_code.co_filename}:{caller.f_lineno} passed over: stdin and stdout carry the "
         "protocol here, so a debugger has no terminal.\n"
-        "  debug: run the streamlet in a test, with ankka_flow.testkit.Harness, or set PYTHONBREAKPOINT to a "
-        "remote debugger",
+        "  debug: ankka-flow run --attach, then start this program by hand: there breakpoint() stops",
         file=sys.stderr,
         flush=True,
     )

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-from . import _stdio, descriptor
+from . import _attach, _stdio, descriptor
 from ._collector import Collector
 from ._frames import FrameReader
 from ._handler import At, Revoked, async_emits, emits, failure, handler_of, is_async, known_offset
@@ -38,8 +38,9 @@ _LINGER_REFUSED = 2.0  # seconds when it was refused; it is killed after 5
 class Server:
     """A streamlet being served. ``port`` is what ``serve`` was given (0 for None): the link is stdin and stdout."""
 
-    def __init__(self, streamlet: Streamlet, wire: _stdio.Wire, workers: int, port: int) -> None:
+    def __init__(self, streamlet: Streamlet, wire: _stdio.Wire, workers: int, port: int, by_hand: bool = False) -> None:
         self.port = port
+        self._by_hand = by_hand
         self._streamlet = streamlet
         self._wire = wire
         self._tally = Tally(handler_of(streamlet))
@@ -80,7 +81,7 @@ class Server:
     def _read(self) -> None:
         frames = FrameReader()
         with self._guard():
-            while data := os.read(self._wire.read, min(frames.wanted, _READ_AT_MOST)):
+            while data := self._receive(min(frames.wanted, _READ_AT_MOST)):
                 for body in frames.feed(data):
                     with self._lock:
                         if not self._closing:
@@ -89,6 +90,12 @@ class Server:
             if frames.partial():
                 raise ProtocolError(f"the input ended {frames.partial()} bytes into a frame")
             self._gone()
+
+    def _receive(self, n: int) -> bytes:
+        try:
+            return os.read(self._wire.read, n)
+        except ConnectionResetError:  # a socket's way to say that the supervisor is gone
+            return b""
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
@@ -123,6 +130,9 @@ class Server:
         # Their number and not their texts: stderr is ankka-flow's log, which has just named each of them as an error
         # of its own. There they are told of every process, one without an SDK included, and counted by log readers;
         # a second copy would make two problems look like four.
+        if self._by_hand:  # its stderr is a terminal of its own
+            for problem in problems:
+                print(f"ankka-flow: {problem}", file=sys.stderr)
         count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
         print(f"ankka-flow refuses this process for {count}, named above", file=sys.stderr)
         self._end(1, _LINGER_REFUSED)
@@ -256,7 +266,8 @@ def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, wor
     ignored. With ``block`` it returns when the supervisor is gone and nothing was running, and raises SystemExit
     where the process was refused; without, it returns at once.
 
-    In a program run by hand it prints how to run it and raises SystemExit(2). Raises ValueError for a declaration
+    A program run by hand attaches to the ``ankka-flow run --attach`` that waits in its folder or above; where none
+    does, it prints how to run it and raises SystemExit(2). Raises ValueError for a declaration
     with problems, naming all of them, and RuntimeError when called twice.
     """
     global _serving
@@ -266,15 +277,15 @@ def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, wor
     if problems:
         raise ValueError(f"{type(streamlet).__name__} is not a valid streamlet: {'; '.join(problems)}")
     wire = _stdio.wire()
+    by_hand = wire is None
     if wire is None:
-        print(_by_hand(streamlet.name), file=sys.stderr)
-        raise SystemExit(2)
+        wire = _attached(streamlet.name)
     if _serving:
         raise RuntimeError("serve was called twice; a process serves one streamlet")
     _serving = True
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    server = Server(streamlet, wire, workers, port or 0)
+    server = Server(streamlet, wire, workers, port or 0, by_hand)
     server._start()
     if block:
         server.wait()
@@ -284,11 +295,26 @@ def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, wor
 _serving = False
 
 
+def _attached(name: str) -> _stdio.Wire:
+    """The link of a program that was started by hand; without one it ends."""
+    try:
+        wire = _attach.connect()
+    except _attach.AttachError as error:
+        print(f"ankka-flow: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    if wire is None:
+        print(_by_hand(name), file=sys.stderr)
+        raise SystemExit(2)
+    print(f"ankka-flow: {name} is attached; stdin and stdout are its own", file=sys.stderr)
+    return wire
+
+
 def _by_hand(name: str) -> str:
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     program = f"-m {main.name.removesuffix('.__main__')}" if main is not None else sys.argv[0] or "streamlet.py"
     return (
         f"{name} is a streamlet; nothing sends it records.\n"
         f"  run:   ankka-flow run -- {os.path.basename(sys.executable) or 'python3'} {program}\n"
-        f"  test:  ankka_flow.testkit.Harness runs it in a test, without a broker"
+        "  debug: ankka-flow run --attach, then start this program again\n"
+        "  test:  ankka_flow.testkit.Harness runs it in a test, without a broker"
     )

@@ -35,11 +35,15 @@ func (a *app) listen(came chan<- string) (*supervisor.Listener, error) {
 // defaultAttach is where programs look for the socket, upwards from where they run.
 var defaultAttach = filepath.Join(".ankka-flow", "attach.sock")
 
-// attached gives the driver the programs that come, where otherwise they are launched.
-func attached(l *supervisor.Listener, opts supervisor.Options) (driver.Process, error) {
-	p, err := l.Take(opts)
-	if err != nil {
-		return nil, err // not p: a nil *Attached would be a Process that is not nil
+// attacher gives the driver the programs that come, where otherwise they are
+// launched.
+func attacher(l *supervisor.Listener, opts supervisor.Options) func(release func([]byte)) (driver.Process, error) {
+	return func(release func([]byte)) (driver.Process, error) {
+		opts.Release = release
+		p, err := l.Take(opts)
+		if err != nil {
+			return nil, err // not p: a nil *Attached would be a Process that is not nil
+		}
+		return p, nil
 	}
-	return p, nil
 }

@@ -14,6 +14,7 @@
 //     by the command.
 //   - The file watcher of run --watch (watch.go), likewise.
 //   - The listener of run --attach (attach.go), ended and awaited by its Close.
+//   - The live line of run (live.go), likewise.
 //   - The end watcher of run --until-end (untilend.go), likewise.
 //   - The signal watcher of produce (interrupts.go), ended and awaited by its
 //     stop; and its reader (input.go), which ends with the input or else with

@@ -9,6 +9,8 @@ import (
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
+
+	"ankka-flow/cmd/ankka-flow/screen"
 )
 
 // openLog makes the logger that the flags ask for, on stderr.
@@ -17,8 +19,8 @@ func (a *app) openLog() error {
 	if err := level.UnmarshalText([]byte(a.global.logLevel)); err != nil {
 		return misuse("--log-level %q: it is debug, info, warn or error", a.global.logLevel)
 	}
-	terminal := isTerminal(a.stderr)
-	text := terminal
+	terminal, width := terminalOf(a.stderr)
+	text := terminal != nil
 	switch a.global.logFormat {
 	case "auto":
 	case "text":
@@ -28,7 +30,7 @@ func (a *app) openLog() error {
 	default:
 		return misuse("--log-format %q: it is auto, text or json", a.global.logFormat)
 	}
-	color := terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	color := terminal != nil && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	switch a.global.color {
 	case "auto":
 	case "always":
@@ -37,6 +39,11 @@ func (a *app) openLog() error {
 		color = false
 	default:
 		return misuse("--color %q: it is auto, always or never", a.global.color)
+	}
+	a.color = color
+	if terminal != nil && text {
+		a.screen = screen.New(a.stderr, width, color)
+		a.stderr = a.screen
 	}
 	if text {
 		a.log = slog.New(columns{Handler: tint.NewTextHandler(a.stderr, &tint.Options{
@@ -48,9 +55,19 @@ func (a *app) openLog() error {
 	return nil
 }
 
-func isTerminal(w io.Writer) bool {
+// terminalOf is the terminal that w is, and its width now; nil: it is none.
+func terminalOf(w io.Writer) (f *os.File, width func() int) {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return nil, nil
+	}
+	return f, func() int {
+		columns, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0
+		}
+		return columns
+	}
 }
 
 // columnWidth holds the longest event name of ours.
@@ -96,7 +113,7 @@ func (c columns) Handle(ctx context.Context, r slog.Record) error {
 		return true
 	})
 	event = orElse(process, event)
-	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + oneLine(r.Message)
+	out.Message = event + strings.Repeat(" ", max(1, columnWidth+1-len(event))) + string(screen.Clean(nil, []byte(oneLine(r.Message)), false))
 	return c.Handler.Handle(ctx, out)
 }
 

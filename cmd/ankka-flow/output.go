@@ -1,9 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"strings"
 	"sync/atomic"
+
+	"ankka-flow/cmd/ankka-flow/screen"
 )
 
 // processOutput shows the process's lines of stderr, with its name before each.
@@ -32,18 +33,21 @@ func (o *processOutput) detail(lines string) {
 
 func (o *processOutput) rename(streamlet string) { o.name.Store(streamlet) }
 
-// line shows one line. As text it is written in one call, so that lines of ours
-// never land inside it; as JSON it is a log record.
+// line shows one line, without what would set a terminal up: as text in one call, so
+// that lines of ours never land inside it; as JSON as a log record.
 func (o *processOutput) line(line []byte) {
+	screen.Parts(line, o.part)
+}
+
+// part shows a line, or what stands between its carriage returns.
+func (o *processOutput) part(line []byte) {
 	name, _ := o.name.Load().(string)
 	if !o.text {
-		o.app.log.Info(string(line), "event", "output", "process", name)
+		o.app.log.Info(string(screen.Clean(nil, line, false)), "event", "output", "process", name)
 		return
 	}
-	var out bytes.Buffer
-	out.WriteString(name)
-	out.WriteString(" | ")
-	out.Write(line)
-	out.WriteByte('\n')
-	_, _ = o.app.stderr.Write(out.Bytes()) // nobody is left to tell
+	out := make([]byte, 0, len(name)+len(line)+8)
+	out = append(append(out, name...), " | "...)
+	out = append(screen.Clean(out, line, o.app.color), '\n')
+	_, _ = o.app.stderr.Write(out) // nobody is left to tell
 }

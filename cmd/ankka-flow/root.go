@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ankka-flow/cmd/ankka-flow/config"
+	"ankka-flow/cmd/ankka-flow/screen"
 	"ankka-flow/supervisor"
 )
 
@@ -21,6 +22,10 @@ type app struct {
 	stdout, stderr io.Writer
 	global         globalFlags
 	log            *slog.Logger
+	// screen is stderr where that is a terminal and the log is text; nil: it is not.
+	screen *screen.Screen
+	// color: what goes to stderr may be colored.
+	color bool
 	// settings are the command's configuration; misconfigured is what is wrong with
 	// it, where the command adds to that before it ends.
 	settings      *config.Settings

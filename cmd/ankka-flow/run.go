@@ -120,24 +120,15 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
 	cfg.Detail = output.detail
-	var listener *supervisor.Listener
+	opts := supervisor.Options{Stderr: output.line, Trace: tracer.frame, ProcessTimeout: timing.process}
+	cfg.Launch = a.launcher(args, opts)
 	if f.attach {
-		if listener, err = a.listen(reloads); err != nil {
+		listener, err := a.listen(reloads)
+		if err != nil {
 			return err
 		}
 		defer listener.Close()
-	}
-	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
-	cfg.Launch = func(release func([]byte)) (driver.Process, error) {
-		opts := supervisor.Options{Stderr: output.line, Trace: tracer.frame, Release: release, ProcessTimeout: timing.process}
-		if listener != nil {
-			return attached(listener, opts)
-		}
-		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, opts)
-		if err != nil {
-			return nil, err // not p: a nil *Process would be a Process that is not nil
-		}
-		return p, nil
+		cfg.Launch = attacher(listener, opts)
 	}
 	d, err := driver.New(cfg)
 	if err != nil {
@@ -150,7 +141,26 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		broker.untilEnd(ctx, &watchers, stops)
 	}
 	seen.start(ctx, d, broker, observe.Commands{Process: cfg.Command, Connect: a.connectFlags(broker.embedded)})
+	a.showLive(ctx, &watchers, d)
 	result := d.Run(ctx)
+	return a.ended(broker, result)
+}
+
+// launcher starts the process of a run.
+func (a *app) launcher(args []string, opts supervisor.Options) func(release func([]byte)) (driver.Process, error) {
+	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
+	return func(release func([]byte)) (driver.Process, error) {
+		opts.Release = release
+		p, err := supervisor.Start(supervisor.Command{Args: args, Env: env}, opts)
+		if err != nil {
+			return nil, err // not p: a nil *Process would be a Process that is not nil
+		}
+		return p, nil
+	}
+}
+
+// ended says how a run ended, as far as that was not said.
+func (a *app) ended(broker *runBroker, result driver.Result) error {
 	if err := broker.embedded.failure(); err != nil {
 		return err
 	}

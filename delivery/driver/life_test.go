@@ -507,13 +507,13 @@ func TestSnapshot(t *testing.T) {
 		if s.PID != 101 || s.State != delivery.Running || !s.Ready || s.Plan.Streamlet != "app" || s.InFlight != 1 {
 			t.Errorf("%+v", s)
 		}
-		if s.Ends["in"][0].LastStable != 2 || s.behind() != 2 {
-			t.Errorf("ends %v, behind %d", s.Ends, s.behind())
+		if s.Ends["in"][0].LastStable != 2 || s.Behind() != 2 {
+			t.Errorf("ends %v, behind %d", s.Ends, s.Behind())
 		}
 		p.say(wire.Ack{ID: 1})
 		w.pass(time.Second)
-		if s := w.snapshot(); s.behind() != 0 || s.In != 2 {
-			t.Errorf("behind %d, in %d", s.behind(), s.In)
+		if s := w.snapshot(); s.Behind() != 0 || s.In != 2 {
+			t.Errorf("behind %d, in %d", s.Behind(), s.In)
 		}
 		w.end()
 		if _, ok := w.d.Snapshot(context.Background()); ok {

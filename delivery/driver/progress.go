@@ -43,7 +43,7 @@ func (d *Driver) foreseeCommit(inlet string, offsets []delivery.PartitionOffset)
 			}
 		}
 	}
-	d.progress.behind = s.behind()
+	d.progress.behind = s.Behind()
 }
 
 // noticeCommit arms the progress line.
@@ -63,7 +63,7 @@ func (d *Driver) sayProgress() {
 		return
 	}
 	s := d.snapshot()
-	behind := s.behind()
+	behind := s.Behind()
 	if behind > 0 && now-p.last < progressEvery {
 		p.next = now + progressSettle
 		return

@@ -195,9 +195,9 @@ func (d *Driver) snapshot() Snapshot {
 	return s
 }
 
-// behind is how many offsets lie between what is committed and the readable
+// Behind is how many offsets lie between what is committed and the readable
 // end, over the partitions that are ours.
-func (s *Snapshot) behind() int64 {
+func (s *Snapshot) Behind() int64 {
 	var n int64
 	for i := range s.Partitions {
 		p := &s.Partitions[i]

@@ -15,6 +15,13 @@ var binary string
 var repository string
 
 func TestMain(m *testing.M) {
+	if address := os.Getenv(countedChild); address != "" {
+		if err := childMain(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ankka-flow-test")
 		if err != nil {

@@ -154,6 +154,13 @@ func (p *program) count() int {
 	return len(p.lines)
 }
 
+// since is the lines from number from on, joined.
+func (p *program) since(from int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines[min(from, len(p.lines)):], "\n")
+}
+
 func (p *program) interrupt() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {

@@ -34,13 +34,14 @@ type Proxy struct {
 	mu      sync.Mutex
 	closed  bool
 	refused map[int]bool
+	turned  map[int]int // away, by broker
 	conns   map[*conn]bool
 }
 
 // Start listens on loopback, at one free port for each of brokers, which are
 // all addresses (host:port, as the brokers advertise them) of the cluster.
 func Start(brokers []string, cfg Config) (*Proxy, error) {
-	p := &Proxy{cfg: cfg, brokers: brokers, own: map[string]string{}, conns: map[*conn]bool{}, refused: map[int]bool{}}
+	p := &Proxy{cfg: cfg, brokers: brokers, own: map[string]string{}, conns: map[*conn]bool{}, refused: map[int]bool{}, turned: map[int]int{}}
 	for _, address := range brokers {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -101,6 +102,13 @@ func (p *Proxy) Refuse(broker int, on bool) {
 	}
 }
 
+// TurnedAway is how many connections a broker has not taken because of Refuse.
+func (p *Proxy) TurnedAway(broker int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turned[broker]
+}
+
 func (p *Proxy) accept(broker int, l net.Listener) {
 	for {
 		client, err := l.Accept()
@@ -111,7 +119,9 @@ func (p *Proxy) accept(broker int, l net.Listener) {
 		c := &conn{p: p, broker: broker, client: client, ctx: ctx, cancel: cancel, queue: make(chan exchange, 4096)}
 		p.mu.Lock()
 		refused := p.closed || p.refused[broker]
-		if !refused {
+		if refused {
+			p.turned[broker]++
+		} else {
 			p.conns[c] = true
 		}
 		p.mu.Unlock()

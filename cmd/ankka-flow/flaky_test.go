@@ -13,6 +13,8 @@ type flaky struct {
 	conns map[*flakyConn]bool
 	// refusing: a connection is closed as soon as it is accepted.
 	refusing bool
+	// refused counts the connections that were.
+	refused int
 	// held: no byte goes either way until release is closed. nil: all flows.
 	held chan struct{}
 	// losing is how many answers are still to be lost: the broker has done
@@ -48,6 +50,13 @@ func (f *flaky) refuse(on bool) {
 	if on {
 		f.cut()
 	}
+}
+
+// refusals is how often a connection was refused.
+func (f *flaky) refusals() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.refused
 }
 
 // hold stalls everything, or lets it go on.
@@ -96,7 +105,9 @@ func (l *flakyListener) Accept() (net.Conn, error) {
 		c := &flakyConn{Conn: conn, f: l.f, closed: make(chan struct{})}
 		l.f.mu.Lock()
 		refusing := l.f.refusing
-		if !refusing {
+		if refusing {
+			l.f.refused++
+		} else {
 			l.f.conns[c] = true
 		}
 		l.f.mu.Unlock()

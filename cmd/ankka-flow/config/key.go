@@ -159,7 +159,7 @@ var Keys = []Key{
 	{Env: "FLOW_ATTACH", Kind: Path, Default: ".ankka-flow/attach.sock", Meaning: "Unix socket at which programs attach; a program started by hand looks for it by the same variable, otherwise in its folder and upwards"},
 	{Name: "until-end", Flag: "until-end", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "stop when everything that the inlets held at the start is committed"},
 	{Name: "exit-on-failure", Flag: "exit-on-failure", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "end at the first failure instead of starting again"},
-	{Name: "trace", Flag: "trace", Commands: onlyRun, Kind: Path, Meaning: "file that gets every frame as a JSON line, with sizes in place of values"},
+	{Name: "trace", Flag: "trace", Commands: onlyRun, Kind: Path, Meaning: "file that gets every frame as a JSON line, with sizes in place of keys, values and what headers and parameters hold; their names are in it"},
 
 	{Name: "reconnect-max-backoff", Env: "FLOW_RECONNECT_MAX_BACKOFF", Kind: Duration, Least: 500, Default: "30s", Meaning: "where the wait between a failure and the next conversation, from 500 ms, stops doubling"},
 	{Name: "discovery-timeout", Env: "FLOW_DISCOVERY_TIMEOUT", Kind: Duration, Least: 1, Default: "60s", Meaning: "how long the process may take to describe itself; then it is killed"},

@@ -11,7 +11,8 @@ const preamble = `# Logs
 
 Logs go to stderr: as text on a terminal, as JSON, one object a line, elsewhere (` + "`--log-format`" + `, ` + "`FLOW_LOG_FORMAT`" + `).
 ` + "`--log-level`" + ` (` + "`FLOW_LOG_LEVEL`" + `) is info. Data never goes there: no line of ours has the key, the value or a header of a record, at
-debug neither. Only what the process itself prints or gives as the reason of a failure is passed on as it is.
+debug neither. Only what others say in words of their own is passed on as it is: what the process prints or gives as the reason of a
+failure, and what a broker says of a refusal.
 
 | level | means |
 |---|---|
@@ -20,10 +21,12 @@ debug neither. Only what the process itself prints or gives as the reason of a f
 | INFO | what one expects |
 | DEBUG | for who looks for a mistake |
 
-What may repeat for ever is limited. A stream that fails has its lines once a try, and the tries are a wait apart that grows
-up to ` + "`FLOW_RECONNECT_MAX_BACKOFF`" + `; the same traceback is shown once. A broker that is away is said once for each cause, and another
-cause of it at most every 10 s. Commits and starts that do not get through are said once until they do, records that cannot be sent
-at most every 10 s for each kind of trouble, a group's refusal once for each code, a stall once.
+What may repeat for ever is limited. A stream that fails has one line a try (the failure, or the end of the process), and the tries
+are a wait apart that grows up to ` + "`FLOW_RECONNECT_MAX_BACKOFF`" + `; the same traceback is shown once. A broker that is away is said once for each cause,
+and another cause of it at most every 10 s; once that it is back. Commits and starts that do not get through are said once until they do, a
+topic that may not be read or written once until it may, records that cannot be sent at most every 10 s for each kind of trouble, a
+group's refusal once for each code, a stall once. What belongs to something that is over is counted in
+` + "`ankka_flow_stale_events_total`" + ` and not said.
 
 Every line has ` + "`time`, `level`, `msg` and `event`" + `. The texts may change from version to version; events and keys do not.
 

@@ -248,6 +248,27 @@ class emit_values(Process):
 
 
 @mode
+class grow(Process):
+    """Prints every record and emits it with its value repeated to --size bytes."""
+
+    def batch(self, batch_id, records):
+        for _offset, timestamp, key, value, headers in records:
+            print(key, value, headers, file=sys.stderr, flush=True)
+            value = (value * (self.options.size // len(value) + 1))[: self.options.size]
+            self.send("emit", batch_id, "out", [[key, value, headers, timestamp]])
+        self.send("ack", batch_id)
+
+
+@mode
+class fail_and_talk(Process):
+    """Fails every batch, and in the same write acks it --count times."""
+
+    def batch(self, batch_id, records):
+        acks = frame(["ack", batch_id]) * self.options.count
+        write(frame(["fail", batch_id, {"message": "no"}]) + acks)
+
+
+@mode
 class two_threads(Process):
     """Two threads write frames in two writes each, without a lock."""
 

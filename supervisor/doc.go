@@ -22,9 +22,9 @@
 // taken; Exited is sent. Until the status is taken the kernel keeps the pid from anybody
 // else, so neither the group kill nor Process.Kill can hit a stranger.
 //
-// We only ever wait for the pid that we launched. Where this program is PID 1 it must reap
-// orphans as well; whoever does that has to look first (waitid with P_ALL, WEXITED and
-// WNOWAIT) and leave the pids of living Process values alone.
+// We only ever wait for a pid that we know. Where this program is PID 1 every orphan becomes
+// its child: the Reaper takes their statuses, one pid after the other, and leaves those of the
+// processes that were launched with it alone. It has no goroutine; the owner calls it at SIGCHLD.
 //
 // # Attached programs
 //

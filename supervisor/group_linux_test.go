@@ -259,19 +259,22 @@ say("%s %s" % (os.get_blocking(2), sorted(map(int, os.listdir("/proc/self/fd")))
 
 func TestParseStat(t *testing.T) {
 	for _, c := range []struct {
-		stat, comm string
-		group      int
-		living     bool
+		stat   string
+		want   procStat
+		living bool
 	}{
-		{"12 (a) b (c)) S 1 77 77 0 -1 4194304 5", "a) b (c)", 77, true},
-		{"12 (sh) Z 1 77 77 0 -1 4194304 5", "sh", 77, false},
-		{"12 (sh) R 1 77 77 0 -1 4194308 5", "sh", 77, false}, // exiting, and no zombie yet
-		{"12 (sh) R 1 77", "", 0, false},
-		{"12 (cut", "", 0, false},
+		{"12 (a) b (c)) S 1 77 77 0 -1 4194304 5", procStat{"a) b (c)", 'S', 1, 77, 4194304}, true},
+		{"12 (sh) Z 5 77 77 0 -1 4194304 5", procStat{"sh", 'Z', 5, 77, 4194304}, false},
+		{"12 (sh) R 1 77 77 0 -1 4194308 5", procStat{"sh", 'R', 1, 77, 4194308}, false}, // exiting, and no zombie yet
 	} {
-		comm, group, living := parseStat(c.stat)
-		if comm != c.comm || group != c.group || living != c.living {
-			t.Errorf("%s: got %q %d %v", c.stat, comm, group, living)
+		got, ok := parseStat(c.stat)
+		if !ok || got != c.want || got.living() != c.living {
+			t.Errorf("%s: got %+v %v", c.stat, got, ok)
+		}
+	}
+	for _, stat := range []string{"12 (sh) R 1 77", "12 (cut", ""} {
+		if got, ok := parseStat(stat); ok {
+			t.Errorf("%q: got %+v", stat, got)
 		}
 	}
 }

@@ -31,7 +31,9 @@ func (p *Process) live(path string, cmd Command, pipes *pipes, started chan<- er
 	defer runtime.UnlockOSThread()
 	oom := ownOOMCounter()
 	oomBefore := oom.kills()
-	child, err := os.StartProcess(path, cmd.Args, &os.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: pipes.child, Sys: childAttributes()})
+	child, err := p.opts.Reaper.launch(func() (*os.Process, error) {
+		return os.StartProcess(path, cmd.Args, &os.ProcAttr{Dir: cmd.Dir, Env: cmd.Env, Files: pipes.child, Sys: childAttributes()})
+	})
 	if err != nil {
 		started <- launchFailure(path, err)
 		return
@@ -113,7 +115,7 @@ func (p *Process) endGroup(readers *sync.WaitGroup, pipes *pipes) []string {
 
 // reap takes the wait status, of this one pid, after which the pid and the group are free.
 func (p *Process) reap() Exited {
-	state, err := p.child.Wait()
+	state, err := p.opts.Reaper.take(p.child)
 	p.group.Lock()
 	defer p.group.Unlock()
 	p.group.reaped = true

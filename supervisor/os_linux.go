@@ -67,48 +67,84 @@ func awaitEnd(pid int) {
 	}
 }
 
-// groupMembers are the living processes of group pgid without its leader, as "pid name".
-func groupMembers(pgid int) []string {
+// processes calls each with the pid and state of every process that we may see, in no order.
+func processes(each func(pid int, s procStat)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return nil
+		return
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	var members []string
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || pid == pgid {
-			continue
-		}
-		stat, err := os.ReadFile("/proc/" + name + "/stat")
 		if err != nil {
 			continue
 		}
-		if comm, group, living := parseStat(string(stat)); group == pgid && living {
-			members = append(members, fmt.Sprintf("%d %s", pid, comm))
+		text, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue // it is gone
+		}
+		if s, ok := parseStat(string(text)); ok {
+			each(pid, s)
 		}
 	}
+}
+
+// groupMembers are the living processes of group pgid without its leader, as "pid name".
+func groupMembers(pgid int) []string {
+	var members []string
+	processes(func(pid int, s procStat) {
+		if pid != pgid && s.group == pgid && s.living() {
+			members = append(members, fmt.Sprintf("%d %s", pid, s.comm))
+		}
+	})
 	return members
+}
+
+// takeOrphans takes the status of every child of ours that has ended and that spare does not
+// claim, and says how many those were. A status is asked for by its pid: asking for any
+// (P_ALL) would show the oldest first, which may be one that has to stay.
+func takeOrphans(spare func(pid int) bool) int {
+	self, n := os.Getpid(), 0
+	processes(func(pid int, s procStat) {
+		if s.parent != self || s.state != 'Z' || spare(pid) {
+			return
+		}
+		if got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); err == nil && got == pid {
+			n++
+		}
+	})
+	return n
+}
+
+// procStat is what /proc/PID/stat says of a process.
+type procStat struct {
+	comm          string
+	state         byte
+	parent, group int
+	flags         uint64
 }
 
 // exiting is the kernel's PF_EXITING. A process closes its pipes some time before it is a
 // zombie; seen between the two it would be blamed for staying while it goes.
 const exiting = 0x4
 
+func (s procStat) living() bool { return s.state != 'Z' && s.state != 'X' && s.flags&exiting == 0 }
+
 // parseStat reads "pid (name) state ppid pgrp session tty tpgid flags ..."; a name may hold
 // spaces and parentheses.
-func parseStat(stat string) (comm string, group int, living bool) {
+func parseStat(stat string) (procStat, bool) {
 	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
 	if open < 0 || end < open {
-		return "", 0, false
+		return procStat{}, false
 	}
 	fields := strings.Fields(stat[end+1:])
 	if len(fields) < 7 {
-		return "", 0, false
+		return procStat{}, false
 	}
-	group, _ = strconv.Atoi(fields[2])
-	flags, _ := strconv.ParseUint(fields[6], 10, 64)
-	living = fields[0] != "Z" && fields[0] != "X" && flags&exiting == 0
-	return stat[open+1 : end], group, living
+	s := procStat{comm: stat[open+1 : end], state: fields[0][0]}
+	s.parent, _ = strconv.Atoi(fields[1])
+	s.group, _ = strconv.Atoi(fields[2])
+	s.flags, _ = strconv.ParseUint(fields[6], 10, 64)
+	return s, true
 }

@@ -39,6 +39,8 @@ type Options struct {
 	// ProcessTimeout is FLOW_PROCESS_TIMEOUT: a process that SpeaksPing is Unreachable after
 	// this long without a sign of life. 0: never.
 	ProcessTimeout time.Duration
+	// Reaper is told of the process, so that it leaves its status alone. nil: there is none.
+	Reaper *Reaper
 }
 
 // eventQueue is how many events wait for the owner before the stdout reader does. A frame is

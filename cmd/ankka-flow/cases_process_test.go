@@ -16,37 +16,52 @@ import (
 	"ankka-flow/wire"
 )
 
-// A protocol that is broken once: what broke it is named once, nothing of that
-// batch is written or committed, and --exit-on-failure ends with 1.
-func TestCase12_BrokenProtocolIsNamedAndNothingIsCommitted(t *testing.T) {
+// breaksProtocol runs a mode that breaks the protocol once: what broke it is
+// named once, in a line that says all of the words, nothing of that batch is
+// written or committed, and --exit-on-failure ends with 1.
+func breaksProtocol(t *testing.T, mode string, words ...string) {
 	t.Parallel()
-	for _, c := range []struct {
-		name string
-		mode string
-		says []string
-	}{
-		{"1: a print in the handler", "print-in-batch", []string{"ERR", `"hello from the handler\n"`, "print to stderr"}},
-		{"2: a path that reads as a huge length", "path", []string{"ERR", `"/home/x"`, "print to stderr"}},
-		{"3: text in a right frame", "text-in-frame", []string{"ERR", "expected an array", "an int", "hello from a frame"}},
-		{"6: half a frame, then exit 0", "half-frame", []string{"ERR", "stdout ended inside a frame", "2 of 6 bytes"}},
-		{"9: a truncated map", "truncated-map", []string{"ERR", "fail of batch 1", "15 keys"}},
-		{"10: JSON", "json", []string{"ERR", "speaks JSON; the protocol is msgpack", "PROTOCOL.md"}},
-		{"12: an ack for a batch never sent", "ack-unknown", []string{"ERR", "ack of batch", "no batch of that id was ever sent"}},
-		{"an emit to no outlet", "emit-nowhere", []string{"ERR", `no outlet "nowhere" is declared`, "declared are: out", "in/0"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			b := newCaseBroker(t)
-			b.putN(3)
-			p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, c.mode))
-			p.endsWith(1)
-			p.says(c.says...)
-			p.says(c.says[1]) // not by another line, too
-			if n := len(b.out()); n != 0 || b.committed(0) != 0 {
-				t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
-			}
-		})
+	b := newCaseBroker(t)
+	b.putN(3)
+	p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, mode))
+	p.endsWith(1)
+	p.says(append([]string{"ERR"}, words...)...)
+	p.says(words[0]) // not by another line, too
+	if n := len(b.out()); n != 0 || b.committed(0) != 0 {
+		t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
 	}
+}
+
+func TestCase01_APrintInTheHandlerIsQuoted(t *testing.T) {
+	breaksProtocol(t, "print-in-batch", `"hello from the handler\n"`, "print to stderr")
+}
+
+func TestCase02_APathIsNoLength(t *testing.T) {
+	breaksProtocol(t, "path", `"/home/x"`, "print to stderr")
+}
+
+func TestCase03_TextInARightFrame(t *testing.T) {
+	breaksProtocol(t, "text-in-frame", "expected an array", "an int", "hello from a frame")
+}
+
+func TestCase06_HalfAFrameThenExit0(t *testing.T) {
+	breaksProtocol(t, "half-frame", "stdout ended inside a frame", "2 of 6 bytes")
+}
+
+func TestCase09_ATruncatedMap(t *testing.T) {
+	breaksProtocol(t, "truncated-map", "fail of batch 1", "15 keys")
+}
+
+func TestCase10_JSON(t *testing.T) {
+	breaksProtocol(t, "json", "speaks JSON; the protocol is msgpack", "PROTOCOL.md")
+}
+
+func TestCase12_AnAckForABatchNeverSent(t *testing.T) {
+	breaksProtocol(t, "ack-unknown", "ack of batch", "no batch of that id was ever sent")
+}
+
+func TestCase12_AnEmitToNoOutlet(t *testing.T) {
+	breaksProtocol(t, "emit-nowhere", `no outlet "nowhere" is declared`, "declared are: out", "in/0")
 }
 
 // What comes for a batch after its ack cannot undo it: the batch is written and

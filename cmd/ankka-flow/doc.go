@@ -11,7 +11,7 @@
 // # Goroutines
 //
 //   - The signal watcher of run (signals.go), ended by its context and awaited
-//     by the command.
+//     by the command; as process 1 also the one that takes orphans' statuses.
 //   - The file watcher of run --watch (watch.go), likewise.
 //   - The listener of run --attach (attach.go), ended and awaited by its Close.
 //   - The live line of run (live.go), likewise.

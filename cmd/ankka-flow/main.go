@@ -14,6 +14,7 @@ func main() {
 func command(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	app := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	root := newRoot(app)
+	app.signals = runSignals(root, args)
 	root.SetArgs(args)
 	return app.finish(root.Execute())
 }

@@ -30,6 +30,8 @@ type app struct {
 	// it, where the command adds to that before it ends.
 	settings      *config.Settings
 	misconfigured error
+	// signals are those that run is sent, from its first moment on.
+	signals chan os.Signal
 }
 
 type globalFlags struct {

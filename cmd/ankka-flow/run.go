@@ -88,7 +88,9 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
-	watchSignals(ctx, cancel, &watchers, stops, a.log)
+	sent := &signals{log: a.log, from: a.signals, stops: stops, force: cancel}
+	sent.watch(ctx, &watchers)
+	reaper := reapOrphans(ctx, &watchers)
 
 	broker, err := a.openRunBroker(ctx, f, settings, timing)
 	if err != nil {
@@ -120,8 +122,8 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 	output := newProcessOutput(a, args)
 	cfg.Planned = func(p *driver.Plan) { output.rename(p.Streamlet) }
 	cfg.Detail = output.detail
-	opts := supervisor.Options{Stderr: output.line, Trace: tracer.frame, ProcessTimeout: timing.process}
-	cfg.Launch = a.launcher(args, opts)
+	opts := supervisor.Options{Stderr: output.line, Trace: tracer.frame, ProcessTimeout: timing.process, Reaper: reaper}
+	cfg.Launch = a.launcher(args, opts, sent)
 	if f.attach {
 		listener, err := a.listen(reloads)
 		if err != nil {
@@ -147,7 +149,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 }
 
 // launcher starts the process of a run.
-func (a *app) launcher(args []string, opts supervisor.Options) func(release func([]byte)) (driver.Process, error) {
+func (a *app) launcher(args []string, opts supervisor.Options, sent *signals) func(release func([]byte)) (driver.Process, error) {
 	env := supervisor.Environment(os.Environ(), a.settings.Hidden)
 	return func(release func([]byte)) (driver.Process, error) {
 		opts.Release = release
@@ -155,6 +157,7 @@ func (a *app) launcher(args []string, opts supervisor.Options) func(release func
 		if err != nil {
 			return nil, err // not p: a nil *Process would be a Process that is not nil
 		}
+		sent.child.Store(p)
 		return p, nil
 	}
 }

@@ -34,7 +34,7 @@ var Events = []Event{
 	{"broker", levels(info, warn, fault), nil,
 		"The embedded broker: where it is, whose it is, that it is taken over or has ended. WARN: a broker does not answer at the start and is asked again. ERROR: it does, and a password, a certificate, a port or a right is wrong; or the embedded broker's data cannot be opened"},
 	{"process", levels(debug, info, warn, fault), nil,
-		"The process was launched or has ended, with its exit code or signal. WARN: it ended unasked and is launched again; it printed to stdout; it left processes behind. ERROR: it cannot be launched, or with its end the run ends or waits for a save"},
+		"The process was launched or has ended, with its exit code or signal; a signal was passed on to it. WARN: it ended unasked and is launched again; it printed to stdout; it left processes behind. ERROR: it cannot be launched, or with its end the run ends or waits for a save"},
 	{"attach", levels(info, warn), nil,
 		"Under `--attach`: the socket at which a program is waited for. WARN: a second one was sent away"},
 	{"discovered", levels(info), nil,

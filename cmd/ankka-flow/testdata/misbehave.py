@@ -10,9 +10,13 @@ import base64
 import hashlib
 import importlib.util
 import os
+import queue
 import signal
+import socket
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 _source = Path(__file__).parents[3] / "sdk/python/src/ankka_flow/_msgpack.py"
@@ -85,10 +89,14 @@ class Process:
     def end(self):
         """At the end of the input."""
 
+    def begun(self, size):
+        """When the length of a frame was read, and nothing else of it."""
+
     def run(self):
         self.before()
         while head := read(4):
-            message = _codec.unpackb(read(int.from_bytes(head, "big")))
+            self.begun(size := int.from_bytes(head, "big"))
+            message = _codec.unpackb(read(size))
             kind = message[0]
             if kind == "discover":
                 self.spec()
@@ -382,6 +390,238 @@ class hold(Process):
         with open(self.options.until):  # a named pipe: opens once somebody writes
             pass
         super().batch(batch_id, records)
+
+
+def say(text):
+    os.write(2, text.encode() + b"\n")
+
+
+def for_ever():
+    while True:
+        signal.pause()
+
+
+def grandchild(*command, **options):
+    """A child of this process; its pid is the last word of a line on stderr."""
+    child = subprocess.Popen(command, **options)
+    say(f"grandchild {child.pid}")
+
+
+@mode
+class loud(Process):
+    """For every batch a MiB to stderr in one write, then --size bytes without a newline."""
+
+    def batch(self, batch_id, records):
+        os.write(2, (b"x" * 1023 + b"\n") * 1024)
+        os.write(2, b"y" * self.options.size)
+        super().batch(batch_id, records)
+
+    def end(self):
+        os.write(2, b"\nthe end")
+
+
+@mode
+class emit_first(Process):
+    """Before it reads what a frame of more than a MiB holds, it sends 10 MiB."""
+
+    def begun(self, size):
+        if size > 1 << 20:
+            say("sends before it reads")
+            data = frame(["log", "debug", "z" * 65_000, {}])
+            for _ in range(160):
+                write(data)
+
+
+@mode
+class stops_reading(Process):
+    """Stops itself (SIGSTOP) when a frame of more than a MiB has begun to come."""
+
+    def begun(self, size):
+        if size > 1 << 20:
+            say("hangs")
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@mode
+class held_by_grandchild(Process):
+    """Leaves a sleeper with every pipe, and exits with --code while it has a batch."""
+
+    def batch(self, batch_id, records):
+        grandchild("sleep", "600")
+        os._exit(self.options.code)
+
+
+@mode
+class kept_by_grandchild(Process):
+    """Leaves a sleeper with every pipe at its start, and is good otherwise."""
+
+    def before(self):
+        grandchild("sleep", "600")
+
+
+@mode
+class dies_by(Process):
+    """Ends by the signal --code while it has a batch."""
+
+    def batch(self, batch_id, records):
+        os.kill(os.getpid(), self.options.code)
+        for_ever()
+
+
+@mode
+class slow_start(Process):
+    """Computes for --count ms before it looks at anything, then is good."""
+
+    def before(self):
+        say("loading")
+        end = time.monotonic() + self.options.count / 1000
+        while time.monotonic() < end:
+            pass
+
+
+@mode
+class spins(Process):
+    """Computes for ever while it has a batch; nobody answers a ping."""
+
+    def batch(self, batch_id, records):
+        say("hangs")
+        while True:
+            pass
+
+
+@mode
+class freezes(Process):
+    """Stops itself (SIGSTOP) while it has a batch."""
+
+    def batch(self, batch_id, records):
+        say("hangs")
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+@mode
+class blocks(Process):
+    """Waits in a read of a socket that nobody writes to while it has a batch."""
+
+    def batch(self, batch_id, records):
+        say("hangs")
+        ours, theirs = socket.socketpair()
+        with theirs:
+            ours.recv(1)
+
+
+@mode
+class threaded(Process):
+    """A thread reads and answers everything; what a batch does is the main thread's."""
+
+    def work(self, batch_id, records):
+        """What the main thread does with a batch before it answers."""
+
+    def batch(self, batch_id, records):
+        self.queue.put((batch_id, records))
+
+    def run(self):
+        self.queue, self.lock = queue.SimpleQueue(), threading.Lock()
+        threading.Thread(target=self.read_all, daemon=True).start()
+        while work := self.queue.get():
+            self.work(*work)
+            Process.batch(self, *work)
+
+    def read_all(self):
+        Process.run(self)
+        self.queue.put(None)
+
+    def send(self, *message):
+        with self.lock:
+            super().send(*message)
+
+
+@mode
+class busy(threaded):
+    """Computes for --count ms with every batch, under the interpreter's lock; a thread pongs."""
+
+    def work(self, batch_id, records):
+        say("busy")
+        end = time.monotonic() + self.options.count / 1000
+        while time.monotonic() < end:
+            sum(range(1000))
+
+
+@mode
+class dead_handler(threaded):
+    """Its handler never returns, and a thread pongs."""
+
+    def work(self, batch_id, records):
+        say("hangs")
+        for_ever()
+
+
+@mode
+class ignores(Process):
+    """Ignores SIGTERM, answers no stop, and outlives the end of its input, which a sleeper holds its stderr for."""
+
+    def before(self):
+        signal.signal(signal.SIGTERM, lambda *_: say("ignores SIGTERM"))
+        grandchild("sleep", "600", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def batch(self, batch_id, records):
+        say("hangs")
+        for_ever()
+
+
+@mode
+class signals(Process):
+    """Says the name of every signal that it gets."""
+
+    def before(self):
+        for number in (
+            signal.SIGHUP,
+            signal.SIGINT,
+            signal.SIGTERM,
+            signal.SIGUSR1,
+            signal.SIGUSR2,
+            signal.SIGWINCH,
+        ):
+            signal.signal(number, lambda n, _: say(f"got {signal.Signals(n).name}"))
+
+
+@mode
+class worker(Process):
+    """Says its pid, and that it drained when its input ends or SIGTERM comes."""
+
+    def before(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        say(f"worker {os.getpid()}")
+
+    def batch(self, batch_id, records):
+        say(f"working on {batch_id}")
+        super().batch(batch_id, records)
+
+    def end(self):
+        say("drained")
+
+
+@mode
+class floods(Process):
+    """Writes for ever while it has a batch."""
+
+    def batch(self, batch_id, records):
+        say("floods")
+        data = frame(["log", "debug", "z" * 1000, {}])
+        while True:
+            write(data)
+
+
+@mode
+class orphans(Process):
+    """Makes --count orphans that end soon, and exits with --code while they do."""
+
+    def batch(self, batch_id, records):
+        for _ in range(self.options.count):
+            if os.fork() == 0:
+                if os.fork() == 0:
+                    os.close(0), os.close(1), os.close(2)
+                os._exit(0)
+        os._exit(self.options.code)
 
 
 def main():

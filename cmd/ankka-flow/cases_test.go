@@ -179,9 +179,15 @@ func misbehaves(t *testing.T, mode string, more ...string) []string {
 // runCase is `run` with a command, as a text log; flags come before it.
 func (b *caseBroker) runCase(env, flags, command []string) *program {
 	b.t.Helper()
+	return b.runCaseAt(nil, env, flags, command)
+}
+
+// runCaseAt is runCase elsewhere than on pipes.
+func (b *caseBroker) runCaseAt(at stage, env, flags, command []string) *program {
+	b.t.Helper()
 	args := append([]string{"--log-format", "text", "run", "-b", b.address()}, flags...)
 	args = append(append(args, "--"), command...)
-	return startProgram(b.t, programOptions{dir: b.dir, env: caseEnv(env...)}, args...)
+	return startProgram(b.t, programOptions{dir: b.dir, env: caseEnv(env...), stage: at}, args...)
 }
 
 // endsWith waits for the end and compares the exit code.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +39,15 @@ type programOptions struct {
 	stdin string
 	// input is there instead of stdin where it is not nil.
 	input *os.File
+	// stage is where it runs; nil: on pipes.
+	stage stage
+}
+
+// stage changes how a command is started and says what its stderr is read from;
+// nil: a pipe. started is called when it runs.
+type stage interface {
+	prepare(cmd *exec.Cmd) (stderr io.Reader)
+	started()
 }
 
 // startProgram runs the binary. Whatever is left of it at the end is killed.
@@ -59,12 +69,22 @@ func startCommand(t *testing.T, o programOptions, command ...string) *program {
 		p.cmd.Stdin = o.input
 	}
 	p.cmd.Stdout = &p.stdout
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
+	var stderr io.Reader
+	if o.stage != nil {
+		stderr = o.stage.prepare(p.cmd)
+	}
+	if stderr == nil {
+		pipe, err := p.cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stderr = pipe
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
+	}
+	if o.stage != nil {
+		o.stage.started()
 	}
 	go func() { // ends with the program; awaited through exited
 		defer close(p.exited)

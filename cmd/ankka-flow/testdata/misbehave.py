@@ -569,8 +569,8 @@ class ignores(Process):
 
 
 @mode
-class signals(Process):
-    """Says the name of every signal that it gets."""
+class signals(hold):
+    """Says the name of every signal that it gets; with --until it holds its batches."""
 
     def before(self):
         for number in (
@@ -582,6 +582,12 @@ class signals(Process):
             signal.SIGWINCH,
         ):
             signal.signal(number, lambda n, _: say(f"got {signal.Signals(n).name}"))
+
+    def batch(self, batch_id, records):
+        if self.options.until:
+            super().batch(batch_id, records)
+        else:
+            Process.batch(self, batch_id, records)
 
 
 @mode

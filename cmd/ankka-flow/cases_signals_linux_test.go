@@ -61,7 +61,7 @@ func TestSignalsArePassedOn(t *testing.T) {
 		switch x := at.(type) {
 		case *process1:
 			passed["SIGHUP"] = syscall.SIGHUP
-		case *terminal:
+		case *onTerminal:
 			delete(passed, "SIGWINCH")
 			x.resize(30, 180)
 			p.await(`case \| got SIGWINCH$`)

@@ -56,31 +56,19 @@ func (*onPipes) ctrlC(p *program) {
 	}
 }
 
-// terminal is a pseudo terminal that controls the program's session.
-type terminal struct {
+// onTerminal is a pseudo terminal that controls the program's session.
+type onTerminal struct {
 	t               *testing.T
 	keyboard, slave *os.File
 }
 
-func newTerminal(t *testing.T) *terminal {
+func newTerminal(t *testing.T) *onTerminal {
 	t.Helper()
-	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatalf("opening a pseudo terminal: %v", err)
-	}
-	t.Cleanup(func() { _ = keyboard.Close() })
-	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = slave.Close() })
+	keyboard, slave := openPty(t)
+	t.Cleanup(func() {
+		_ = keyboard.Close()
+		_ = slave.Close()
+	})
 	mode, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
@@ -90,10 +78,10 @@ func newTerminal(t *testing.T) *terminal {
 	if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, mode); err != nil {
 		t.Fatal(err)
 	}
-	return &terminal{t: t, keyboard: keyboard, slave: slave}
+	return &onTerminal{t: t, keyboard: keyboard, slave: slave}
 }
 
-func (x *terminal) prepare(cmd *exec.Cmd) io.Reader {
+func (x *onTerminal) prepare(cmd *exec.Cmd) io.Reader {
 	cmd.Stdin, cmd.Stderr = x.slave, x.slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	cmd.Env = append(cmd.Env, "TERM=xterm")
@@ -101,10 +89,10 @@ func (x *terminal) prepare(cmd *exec.Cmd) io.Reader {
 	return x.keyboard
 }
 
-func (x *terminal) started() { _ = x.slave.Close() }
+func (x *onTerminal) started() { _ = x.slave.Close() }
 
 // resize changes the window, which its programs hear of by SIGWINCH.
-func (x *terminal) resize(rows, columns uint16) {
+func (x *onTerminal) resize(rows, columns uint16) {
 	x.t.Helper()
 	if err := unix.IoctlSetWinsize(int(x.keyboard.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
 		x.t.Fatal(err)
@@ -112,7 +100,7 @@ func (x *terminal) resize(rows, columns uint16) {
 }
 
 // ctrlC presses the keys.
-func (x *terminal) ctrlC(*program) {
+func (x *onTerminal) ctrlC(*program) {
 	x.t.Helper()
 	if _, err := x.keyboard.WriteString("\x03"); err != nil {
 		x.t.Fatal(err)

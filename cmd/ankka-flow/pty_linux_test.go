@@ -25,12 +25,12 @@ type terminal struct {
 	read sync.WaitGroup
 }
 
-// openTerminal makes one of this size, and returns the end for programs too.
-func openTerminal(t *testing.T, columns, rows int) (*terminal, *os.File) {
+// openPty makes a pseudo terminal: our end, and the one for programs.
+func openPty(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("opening a pseudo terminal: %v", err)
 	}
 	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
 		t.Fatal(err)
@@ -39,10 +39,17 @@ func openTerminal(t *testing.T, columns, rows int) (*terminal, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return master, slave
+}
+
+// openTerminal makes one of this size, and returns the end for programs too.
+func openTerminal(t *testing.T, columns, rows int) (*terminal, *os.File) {
+	t.Helper()
+	master, slave := openPty(t)
 	x := &terminal{t: t, master: master, more: make(chan struct{})}
 	x.resize(columns, rows)
 	x.read.Go(x.readAll) // ends when nobody has the other end any more

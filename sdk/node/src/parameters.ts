@@ -1,0 +1,148 @@
+/** Configuration parameters. Their text is that of the descriptor; their values come resolved with `start`. */
+
+export type ConfigValue = number | boolean | string;
+
+/** A parameter that a streamlet declares as a field, and reads with `this.config.get(this.field)`. */
+export abstract class Parameter<T extends ConfigValue> {
+  readonly key: string;
+  readonly description: string;
+  /** The default as text; null: a value must be configured. */
+  readonly defaultText: string | null;
+  abstract readonly type: "STRING" | "INTEGER" | "DOUBLE" | "BOOLEAN" | "DURATION" | "MEMORY_SIZE";
+
+  constructor(key: string, options: { default?: T | string; description?: string } = {}) {
+    if (!/^[a-z][a-z0-9-]*$/.test(key)) throw new TypeError(`the parameter key ${JSON.stringify(key)} must match [a-z][a-z0-9-]*`);
+    this.key = key;
+    this.description = options.description ?? "";
+    this.defaultText = options.default === undefined ? null : String(options.default);
+    if (this.defaultText === "") throw new TypeError(`parameter ${key}: an empty default is the same as none, and would make it required; leave it out`);
+    if (this.defaultText !== null) this.parse(this.defaultText);
+  }
+
+  /** The value that a text of the descriptor or of a configuration means. Throws TypeError where it means none. */
+  abstract parse(text: string): T;
+
+  protected refuse(text: string, want: string): never {
+    throw new TypeError(`parameter ${this.key}: ${JSON.stringify(text)} is not ${want}`);
+  }
+}
+
+export class StringParameter extends Parameter<string> {
+  readonly type = "STRING";
+  parse(text: string): string {
+    return text;
+  }
+}
+
+export class IntegerParameter extends Parameter<number> {
+  readonly type = "INTEGER";
+  parse(text: string): number {
+    const value = Number(text);
+    if (!/^[+-]?\d+$/.test(text) || !Number.isSafeInteger(value)) this.refuse(text, "an integer within 2^53 - 1 of 0");
+    return value;
+  }
+}
+
+export class DoubleParameter extends Parameter<number> {
+  readonly type = "DOUBLE";
+  parse(text: string): number {
+    const value = Number(text);
+    if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) || !Number.isFinite(value)) this.refuse(text, "a finite number");
+    return value;
+  }
+}
+
+export class BooleanParameter extends Parameter<boolean> {
+  readonly type = "BOOLEAN";
+  parse(text: string): boolean {
+    if (text !== "true" && text !== "false") this.refuse(text, "true or false");
+    return text === "true";
+  }
+}
+
+const MILLISECONDS: Readonly<Record<string, number>> = {
+  "": 1, ns: 1e-6, nanosecond: 1e-6, us: 1e-3, microsecond: 1e-3, ms: 1, millisecond: 1,
+  s: 1_000, second: 1_000, m: 60_000, minute: 60_000, h: 3_600_000, hour: 3_600_000, d: 86_400_000, day: 86_400_000,
+};
+
+/** A duration in milliseconds; a default may also be text such as `"5 seconds"`. */
+export class DurationParameter extends Parameter<number> {
+  readonly type = "DURATION";
+  parse(text: string): number {
+    const [, number, unit] = /^\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text) ?? [];
+    const factor = MILLISECONDS[unit ?? "?"] ?? MILLISECONDS[unit?.replace(/s$/, "") ?? "?"];
+    if (number === undefined || factor === undefined) this.refuse(text, "a duration such as 500ms or 5 seconds");
+    return Number(number) * factor;
+  }
+}
+
+const LETTERS = "KMGTPE";
+const NAMES = ["kilo", "mega", "giga", "tera", "peta", "exa"];
+const BINARY_NAMES = ["kibi", "mebi", "gibi", "tebi", "pebi", "exbi"];
+
+/** A number of bytes; a default may also be text such as `"64KiB"`. */
+export class MemorySizeParameter extends Parameter<number> {
+  readonly type = "MEMORY_SIZE";
+  parse(text: string): number {
+    const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text) ?? [];
+    const factor = unit === undefined ? undefined : bytesIn(unit);
+    if (number === undefined || factor === undefined) this.refuse(text, "a size such as 64KiB or 10MB");
+    const value = Math.round(Number(number) * factor);
+    if (!Number.isSafeInteger(value)) this.refuse(text, "a size within 2^53 - 1 bytes");
+    return value;
+  }
+}
+
+function bytesIn(unit: string): number | undefined {
+  if (["", "B", "b", "byte", "bytes"].includes(unit)) return 1;
+  const word = unit.replace(/bytes?$/, "");
+  if (word !== unit) {
+    if (NAMES.includes(word)) return 1_000 ** (NAMES.indexOf(word) + 1);
+    return BINARY_NAMES.includes(word) ? 1_024 ** (BINARY_NAMES.indexOf(word) + 1) : undefined;
+  }
+  const power = LETTERS.indexOf((unit[0] as string).toUpperCase()) + 1;
+  if (power === 0) return undefined;
+  if (["", "i", "iB"].includes(unit.slice(1))) return 1_024 ** power;
+  return unit.slice(1) === "B" ? 1_000 ** power : undefined;
+}
+
+/** The values of a conversation's parameters. */
+export class Config {
+  readonly #values: ReadonlyMap<string, ConfigValue>;
+
+  constructor(values: Readonly<Record<string, ConfigValue>>) {
+    this.#values = new Map(Object.entries(values));
+  }
+
+  /** The value of a declared parameter: a number, a boolean or a text; a duration in milliseconds, a size in bytes. */
+  get<T extends ConfigValue>(parameter: Parameter<T>): T {
+    const value = this.#values.get(parameter.key);
+    if (value === undefined) throw new TypeError(`parameter ${parameter.key} is not one that this streamlet declared`);
+    return value as T;
+  }
+
+  /** Every value, by key. */
+  asObject(): Record<string, ConfigValue> {
+    return Object.fromEntries(this.#values);
+  }
+
+  /** The values for a streamlet's parameters: texts are parsed, defaults filled in. Throws TypeError naming every missing, unknown or bad one. */
+  static resolve(parameters: readonly Parameter<ConfigValue>[], values: Readonly<Record<string, ConfigValue>>): Config {
+    const problems = Object.keys(values).filter((key) => !parameters.some((p) => p.key === key)).map((key) => `parameter ${key}: unknown`);
+    const resolved: Record<string, ConfigValue> = {};
+    for (const parameter of parameters) {
+      const value = values[parameter.key] ?? parameter.defaultText;
+      if (value === null) {
+        problems.push(`parameter ${parameter.key}: required`);
+        continue;
+      }
+      try {
+        resolved[parameter.key] = parameter.parse(String(value));
+      } catch (error) {
+        problems.push((error as Error).message);
+      }
+    }
+    if (problems.length > 0) throw new TypeError(problems.join("; "));
+    return new Config(resolved);
+  }
+}

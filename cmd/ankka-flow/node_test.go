@@ -81,7 +81,7 @@ func TestNodeExampleHasThePythonOnesDescriptor(t *testing.T) {
 	}
 	o := programOptions{dir: t.TempDir()}
 	file := filepath.Join(o.dir, "descriptor.json")
-	if code, _, stderr := runProgram(t, o, "descriptor", "--out", file, "--", "python3", filepath.Join(repository, "examples", "cart_router.py")); code != 0 {
+	if code, _, stderr := runProgram(t, o, "descriptor", "--output", file, "--", "python3", filepath.Join(repository, "examples", "cart_router.py")); code != 0 {
 		t.Fatalf("descriptor ended with %d: %s", code, stderr)
 	}
 	p := startProgram(t, o, "run", "--metrics-port", "0", "--descriptor", file, "--until-end", "--", "node", filepath.Join(repository, "examples", "cart_router.mjs"))

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -129,48 +128,4 @@ func shared(plan *driver.Plan, in driver.PlannedInlet) bool {
 		}
 	}
 	return false
-}
-
-func newCheck(a *app) *cobra.Command {
-	var offline bool
-	cmd := &cobra.Command{
-		Use:   "check --offline",
-		Short: "Say whether the configuration is good",
-		Long: `check --offline reads the configuration as run would and prints a line that begins with ok
-or FAIL for each thing it looked at. Exit code 2: there is a problem.`,
-		Example: "  ankka-flow check --offline -c flow.yaml",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 0:
-				return misuse("check takes no arguments, but there is %q", args[0])
-			case !offline:
-				return misuse("check reads the configuration alone so far; say so with --offline")
-			}
-			return a.check(cmd)
-		},
-	}
-	cmd.Flags().BoolVar(&offline, "offline", false, "read the configuration only; connect to nothing")
-	return cmd
-}
-
-// check prints what is wrong with the configuration, or that it is good.
-func (a *app) check(cmd *cobra.Command) error {
-	err := a.configure(cmd)
-	if err == nil {
-		err = embeddedAsked(a.settings)
-	}
-	if err == nil {
-		what := "flags and environment"
-		if a.settings.File != "" {
-			what = a.settings.File
-		}
-		_, err = fmt.Fprintf(a.stdout, "ok config: %s\n", what)
-		return err
-	}
-	for _, line := range strings.Split(err.Error(), "\n") {
-		if _, err := fmt.Fprintf(a.stdout, "FAIL config: %s\n", line); err != nil {
-			return err
-		}
-	}
-	return &exitError{code: misuseCode}
 }

@@ -249,10 +249,16 @@ func (c *Client) DescribeGroup(ctx context.Context, groupID string) (GroupDetail
 
 // decode reads an answer about one group.
 func (g *GroupDetail) decode(src []byte) (code int16, err error) {
+	code, _, err = g.decodeRights(src)
+	return code, err
+}
+
+// decodeRights also gives what we may do with it.
+func (g *GroupDetail) decodeRights(src []byte) (code int16, rights int32, err error) {
 	d := decoder{src: src}
 	d.int32() // throttle time
 	if n := d.count(18); n != 1 && d.err == nil {
-		return 0, fmt.Errorf("%w: %d groups where one was asked for", errMalformed, n)
+		return 0, 0, fmt.Errorf("%w: %d groups where one was asked for", errMalformed, n)
 	}
 	code = d.int16()
 	*g = GroupDetail{Name: d.string(), State: d.string()}
@@ -273,8 +279,8 @@ func (g *GroupDetail) decode(src []byte) (code int16, err error) {
 		}
 		g.Members = append(g.Members, m)
 	}
-	d.int32() // rights
-	return code, d.err
+	rights = d.int32()
+	return code, rights, d.err
 }
 
 // bytes reads bytes with their length before them; null counts as empty.

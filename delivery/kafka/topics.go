@@ -28,6 +28,9 @@ const (
 // UnknownTopic is the code of a topic that does not exist, in TopicInfo.Err.
 const UnknownTopic = codeUnknownTopic
 
+// TopicForbidden is the code of a topic that we may not see, in TopicInfo.Err.
+const TopicForbidden = codeTopicAuthorization
+
 // TopicInfo is a topic as the cluster describes it.
 type TopicInfo struct {
 	// Partitions is their number, 0 when Err is set.

@@ -61,8 +61,11 @@ class Process:
     def __init__(self, options):
         self.options = options
         self.batches = 0
+        self.open = set()  # the batches that are not answered
 
     def send(self, *message):
+        if message[0] in ("ack", "fail"):
+            self.open.discard(message[1])
         write(frame(list(message)))
 
     def before(self):
@@ -105,8 +108,9 @@ class Process:
                 sys.exit(1)
             elif kind == "batch":
                 self.batches += 1
+                self.open.add(message[1])
                 self.batch(message[1], message[4])
-            elif kind == "revoke":
+            elif kind == "revoke" and message[1] in self.open:
                 self.send("ack", message[1])
             elif kind == "stop":
                 self.send("stopped")
@@ -382,6 +386,23 @@ class silent(Process):
 
 
 @mode
+class slow(Process):
+    """Takes --seconds for a batch."""
+
+    def batch(self, batch_id, records):
+        threading.Event().wait(self.options.seconds)
+        super().batch(batch_id, records)
+
+
+@mode
+class silent_batches(Process):
+    """Answers everything but batches, and those when they are taken away or at a stop."""
+
+    def batch(self, batch_id, records):
+        pass
+
+
+@mode
 class hold(Process):
     """Answers a batch once the file --until exists."""
 
@@ -638,6 +659,7 @@ def main():
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--code", type=int, default=0)
     parser.add_argument("--until")
+    parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--protocol", default="1.0")
     parser.add_argument("--sdk", default="0")
     options = parser.parse_args()

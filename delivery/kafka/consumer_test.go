@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -408,7 +409,8 @@ func TestCase58_AnOffsetOutsideTheLogBlocks(t *testing.T) {
 	if _, err := adm.DeleteRecords(ctx, del); err != nil {
 		t.Fatal(err)
 	}
-	c := newTestClient(t, cl.ListenAddrs())
+	log, lines := logged()
+	c := newTestClient(t, cl.ListenAddrs(), func(cfg *Config) { cfg.Logger = log })
 	block := take(t, c, Inlet{Topic: "t", Group: "block"})
 	for p := range int32(2) {
 		eventually(t, "it is told", func() bool {
@@ -418,6 +420,22 @@ func TestCase58_AnOffsetOutsideTheLogBlocks(t *testing.T) {
 	}
 	if n := block.count(); n != 0 {
 		t.Errorf("%d records were skipped to", n)
+	}
+	block.k.Seek(1, 50) // as a new conversation does
+	eventually(t, "it is told again", func() bool {
+		n := 0
+		find(block, func(ev delivery.FetchFailed) bool {
+			if ev.TP.Partition == 1 {
+				n++
+			}
+			return false
+		})
+		return n == 2
+	})
+	for _, line := range []string{"t/0 cannot be read on: offset 2 of", "t/1 cannot be read on: offset 50 of"} {
+		if n := strings.Count(lines(), `level=ERROR msg="`+line); n != 1 {
+			t.Errorf("%q was logged %d times, want once: %s", line, n, lines())
+		}
 	}
 	for policy, want := range map[ResetPolicy][2]int64{ResetEarliest: {6, 0}, ResetLatest: {10, 10}} {
 		group := map[ResetPolicy]string{ResetEarliest: "earliest", ResetLatest: "latest"}[policy]

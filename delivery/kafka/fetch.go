@@ -455,7 +455,7 @@ func (f *fetcher) store(w *fetchWorker, p *partition, a fetched) {
 		size := r.FirstPartial()
 		if size > largestChunk {
 			p.blocked = true
-			f.failed(p.id, fmt.Sprintf("the batch at offset %d has %d bytes, more than the %d that a batch may have here", p.next, size, largestChunk), true)
+			f.stops(p, fmt.Sprintf("the batch at offset %d has %d bytes, more than the %d that a batch may have here", p.next, size, largestChunk), true)
 			return
 		}
 		p.limit = max(size, min(2*p.limit, largestChunk))
@@ -572,7 +572,7 @@ func (f *fetcher) confirmRange(node int32, a fetchAsk, flight uint64) (ready boo
 		return true
 	}
 	p.blocked = true
-	f.failed(p.id, outsideLog(f.in.Topic, p.id, a.offset, first, last), true)
+	f.stops(p, outsideLog(f.in.Topic, p.id, a.offset, first, last), true)
 	return false
 }
 

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -60,12 +61,13 @@ type partition struct {
 	recent []chunk // read out by the last Cut of all, kept for CutBack
 	held   int     // bytes of chunks; charged to the budget
 
-	behind  bool // there is more at the broker, as far as we know
-	empties int  // answers in a row without data although there should be some
-	limit   int  // bytes to ask for
-	fails   int  // failures in a row
-	bad     int  // batches refused in a row, by Cut
-	told    bool // the failure was told
+	behind  bool   // there is more at the broker, as far as we know
+	empties int    // answers in a row without data although there should be some
+	limit   int    // bytes to ask for
+	fails   int    // failures in a row
+	bad     int    // batches refused in a row, by Cut
+	told    bool   // the failure was told
+	said    string // what was logged of what is in the way here; empty: nothing since a batch was read
 	retryAt time.Time
 	orphan  time.Time // since when it has no leader; zero: it has one
 	end     End
@@ -144,7 +146,7 @@ func (f *fetcher) cut(id int32, dst []record.Record, maxRecords, maxBytes int) (
 		return dst, first, p.pos, false, f.refuse(p, err)
 	}
 	if p.pos > first {
-		p.bad = 0
+		p.bad, p.said = 0, ""
 	}
 	return dst, first, p.pos, len(p.chunks) > 0, nil
 }
@@ -229,8 +231,21 @@ func (f *fetcher) refuse(p *partition, err error) error {
 	p.blocked = blocked
 	p.retryAt = time.Now().Add(backoff(corruptFirst, corruptMost, p.bad))
 	f.wake()
-	f.failed(p.id, err.Error(), blocked)
+	f.stops(p, err.Error(), blocked)
 	return err
+}
+
+// stops tells what is in the way at a partition's position, and logs it once: a
+// new conversation, which seeks, meets the same again. lasting: fetching again
+// does not mend it, a person has to.
+func (f *fetcher) stops(p *partition, reason string, lasting bool) {
+	f.failed(p.id, reason, lasting)
+	if p.said == reason {
+		return
+	}
+	p.said = reason
+	f.c.log.Log(f.ctx, levelOf(lasting), fmt.Sprintf("%s/%d cannot be read on: %s", f.in.Topic, p.id, reason),
+		"inlet", f.in.Name, "topic", f.in.Topic, "partition", p.id, "offset", p.pos)
 }
 
 // backoff doubles from first to most; n counts from 1.

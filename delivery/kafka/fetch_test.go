@@ -169,7 +169,8 @@ func TestCase53_ACorruptPartitionBesideHealthyOnes(t *testing.T) {
 		resp.Topics = append(resp.Topics, st)
 		return resp, nil, true
 	})
-	r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
+	log, lines := logged()
+	r := take(t, newTestClient(t, cl.ListenAddrs(), func(cfg *Config) { cfg.Logger = log }), Inlet{Topic: "t"})
 	eventually(t, "the healthy ones are read, of the bad one what is before", func() bool {
 		return r.position(0) == 4 && r.position(2) == 4 && r.position(1) == 2
 	})
@@ -184,6 +185,9 @@ func TestCase53_ACorruptPartitionBesideHealthyOnes(t *testing.T) {
 	}
 	if r.count() != 10 {
 		t.Errorf("%d records, want 10", r.count())
+	}
+	if n := strings.Count(lines(), `level=WARN msg="t/1 cannot be read on: `); n != 1 {
+		t.Errorf("the damage was said %d times, want once: %s", n, lines())
 	}
 	healed.Store(true)
 	eventually(t, "it was damaged on its way only", func() bool { return r.position(1) == 4 })

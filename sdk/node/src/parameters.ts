@@ -38,7 +38,7 @@ export class IntegerParameter extends Parameter<number> {
   readonly type = "INTEGER";
   parse(text: string): number {
     const value = Number(text);
-    if (!/^[+-]?\d+$/.test(text) || !Number.isSafeInteger(value)) this.refuse(text, "an integer within 2^53 - 1 of 0");
+    if (!/^[+-]?\d+$/.test(text.trim()) || !Number.isSafeInteger(value)) this.refuse(text, "an integer within 2^53 - 1 of 0");
     return value;
   }
 }
@@ -47,7 +47,7 @@ export class DoubleParameter extends Parameter<number> {
   readonly type = "DOUBLE";
   parse(text: string): number {
     const value = Number(text);
-    if (!/^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) || !Number.isFinite(value)) this.refuse(text, "a finite number");
+    if (!new RegExp(`^${NUMBER}$`).test(text.trim()) || !Number.isFinite(value)) this.refuse(text, "a finite number");
     return value;
   }
 }
@@ -55,23 +55,29 @@ export class DoubleParameter extends Parameter<number> {
 export class BooleanParameter extends Parameter<boolean> {
   readonly type = "BOOLEAN";
   parse(text: string): boolean {
-    if (text !== "true" && text !== "false") this.refuse(text, "true or false");
-    return text === "true";
+    const word = text.trim();
+    if (word !== "true" && word !== "false") this.refuse(text, "true or false");
+    return word === "true";
   }
 }
 
+const NUMBER = String.raw`[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?`;
+const WITH_UNIT = new RegExp(`^(${NUMBER})\\s*([A-Za-z]*)$`);
+
 const MILLISECONDS: Readonly<Record<string, number>> = {
-  "": 1, ns: 1e-6, nanosecond: 1e-6, us: 1e-3, microsecond: 1e-3, ms: 1, millisecond: 1,
-  s: 1_000, second: 1_000, m: 60_000, minute: 60_000, h: 3_600_000, hour: 3_600_000, d: 86_400_000, day: 86_400_000,
+  ns: 1e-6, us: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000,
+};
+const DURATION_WORDS: Readonly<Record<string, number>> = {
+  nano: 1e-6, nanosecond: 1e-6, micro: 1e-3, microsecond: 1e-3, milli: 1, millisecond: 1, second: 1_000, minute: 60_000, hour: 3_600_000, day: 86_400_000,
 };
 
 /** A duration in milliseconds; a default may also be text such as `"5 seconds"`. */
 export class DurationParameter extends Parameter<number> {
   readonly type = "DURATION";
   parse(text: string): number {
-    const [, number, unit] = /^\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text) ?? [];
-    const factor = MILLISECONDS[unit ?? "?"] ?? MILLISECONDS[unit?.replace(/s$/, "") ?? "?"];
-    if (number === undefined || factor === undefined) this.refuse(text, "a duration such as 500ms or 5 seconds");
+    const [, number, unit = "ms"] = WITH_UNIT.exec(text.trim()) ?? [];
+    const factor = unit === "" ? 1 : (MILLISECONDS[unit] ?? DURATION_WORDS[unit.replace(/s$/, "")]);
+    if (number === undefined || factor === undefined || Math.abs(Number(number) * factor) > Number.MAX_SAFE_INTEGER) this.refuse(text, "a duration such as 500ms or 5 seconds");
     return Number(number) * factor;
   }
 }
@@ -84,11 +90,11 @@ const BINARY_NAMES = ["kibi", "mebi", "gibi", "tebi", "pebi", "exbi"];
 export class MemorySizeParameter extends Parameter<number> {
   readonly type = "MEMORY_SIZE";
   parse(text: string): number {
-    const [, number, unit] = /^\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*$/.exec(text) ?? [];
+    const [, number, unit] = WITH_UNIT.exec(text.trim()) ?? [];
     const factor = unit === undefined ? undefined : bytesIn(unit);
     if (number === undefined || factor === undefined) this.refuse(text, "a size such as 64KiB or 10MB");
-    const value = Math.round(Number(number) * factor);
-    if (!Number.isSafeInteger(value)) this.refuse(text, "a size within 2^53 - 1 bytes");
+    const value = Math.trunc(Number(number) * factor);
+    if (!Number.isSafeInteger(value) || value < 0) this.refuse(text, "a size within 2^53 - 1 bytes");
     return value;
   }
 }
@@ -100,10 +106,12 @@ function bytesIn(unit: string): number | undefined {
     if (NAMES.includes(word)) return 1_000 ** (NAMES.indexOf(word) + 1);
     return BINARY_NAMES.includes(word) ? 1_024 ** (BINARY_NAMES.indexOf(word) + 1) : undefined;
   }
-  const power = LETTERS.indexOf((unit[0] as string).toUpperCase()) + 1;
+  const letter = unit[0] as string;
+  const power = LETTERS.indexOf(letter.toUpperCase()) + 1;
+  const upper = letter === LETTERS[power - 1];
   if (power === 0) return undefined;
-  if (["", "i", "iB"].includes(unit.slice(1))) return 1_024 ** power;
-  return unit.slice(1) === "B" ? 1_000 ** power : undefined;
+  if (unit.length === 1 || (upper && ["i", "iB"].includes(unit.slice(1)))) return 1_024 ** power;
+  return unit === "kB" || (upper && power > 1 && unit.slice(1) === "B") ? 1_000 ** power : undefined;
 }
 
 /** The values of a conversation's parameters. */

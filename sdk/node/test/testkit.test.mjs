@@ -67,14 +67,14 @@ test("an emit of the record as it came sends what arrived; null and empty stay a
 
 test("the texts of parameters", () => {
   const duration = new DurationParameter("d");
-  for (const [text, ms] of [["500ms", 500], ["5 seconds", 5_000], ["1.5m", 90_000], ["7", 7], ["1 day", 86_400_000], ["250us", 0.25]]) assert.equal(duration.parse(text), ms, text);
+  for (const [text, ms] of [["500ms", 500], ["5 seconds", 5_000], ["1.5m", 90_000], ["7", 7], ["1 day", 86_400_000], ["250us", 0.25], [" 2 millis ", 2], ["-1e1s", -10_000]]) assert.equal(duration.parse(text), ms, text);
   const size = new MemorySizeParameter("s");
-  for (const [text, bytes] of [["64KiB", 65_536], ["1 MiB", 1_048_576], ["10MB", 10_000_000], ["3k", 3_072], ["2Ki", 2_048], ["1 kB", 1_000], ["1 kilobytes", 1_000], ["1 gibibytes", 2 ** 30], ["9", 9]]) assert.equal(size.parse(text), bytes, text);
+  for (const [text, bytes] of [["64KiB", 65_536], ["1 MiB", 1_048_576], ["10MB", 10_000_000], ["3k", 3_072], ["2Ki", 2_048], ["1 kB", 1_000], ["1 kilobytes", 1_000], ["1 gibibytes", 2 ** 30], ["9", 9], ["1.9", 1], ["2m", 2_097_152], ["7 bytes", 7]]) assert.equal(size.parse(text), bytes, text);
   const integer = new IntegerParameter("i");
   assert.equal(integer.parse("9007199254740991"), Number.MAX_SAFE_INTEGER);
   for (const bad of ["9007199254740992", "1.0", "1e3", "", "x"]) assert.throws(() => integer.parse(bad), /parameter i/, bad);
-  for (const bad of ["5 parsecs", "s", "--1"]) assert.throws(() => duration.parse(bad), TypeError, bad);
-  for (const bad of ["5 KX", "-1", "1 kilo"]) assert.throws(() => size.parse(bad), TypeError, bad);
+  for (const bad of ["5 parsecs", "s", "--1", "5 ss", "5 S"]) assert.throws(() => duration.parse(bad), TypeError, bad);
+  for (const bad of ["5 KX", "-1", "1 kilo", "1KB", "1mB", "1ki"]) assert.throws(() => size.parse(bad), TypeError, bad);
   assert.throws(() => new BooleanParameter("b", { default: "yes" }), /true or false/);
   assert.throws(() => new StringParameter("t", { default: "" }), /leave it out/);
 });

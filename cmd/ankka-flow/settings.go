@@ -14,7 +14,7 @@ import (
 )
 
 // unconfigured are the commands that work whatever the configuration is.
-var unconfigured = map[string]bool{"ankka-flow": true, "version": true, "help": true, "completion": true, cobra.ShellCompRequestCmd: true}
+var unconfigured = map[string]bool{"new": true, "ankka-flow": true, "version": true, "help": true, "completion": true, cobra.ShellCompRequestCmd: true}
 
 // configure reads the configuration of a command, and gives the flags that were
 // not given what the environment and the file say. Every problem is in the error.

@@ -69,6 +69,13 @@ type answering struct {
 	target  faultproxy.Partition
 	brokers []string
 	env     []string
+	// maxRecords is the most records of a batch; 0: adaptive.
+	maxRecords int
+
+	// before, where it is not nil and says so, decides about a request in place
+	// of the script; after hears what the broker said about the partition.
+	before func(*faultproxy.Request) (faultproxy.Plan, bool)
+	after  func(*faultproxy.Request, int16)
 
 	mu       sync.Mutex
 	script   []step
@@ -107,6 +114,11 @@ func newAnswering(ctx context.Context, t *testing.T, brokers []string, name stri
 }
 
 func (a *answering) requested(r *faultproxy.Request) faultproxy.Plan {
+	if a.before != nil {
+		if plan, decided := a.before(r); decided {
+			return plan
+		}
+	}
 	records := r.Produced(a.target)
 	if records == nil {
 		return faultproxy.Plan{}
@@ -142,6 +154,9 @@ func (a *answering) answered(r *faultproxy.Request, response kmsg.Response) {
 			for _, p := range topic.Partitions {
 				if topic.Topic == a.target.Topic && p.Partition == a.target.Index {
 					a.attempts[i].code = p.ErrorCode
+					if a.after != nil {
+						a.after(r, p.ErrorCode)
+					}
 				}
 			}
 		}
@@ -166,6 +181,9 @@ func (a *answering) run(command []string, flags ...string) *program {
 	a.t.Helper()
 	config := filepath.Join(a.t.TempDir(), "flow.yaml")
 	text := fmt.Sprintf("bootstrap.servers: %q\nconnection-config:\n  request.timeout.ms: 3000\n", strings.Join(a.proxy.Addresses(), ","))
+	if a.maxRecords > 0 {
+		text += fmt.Sprintf("batch:\n  max-records: %d\n", a.maxRecords)
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		a.t.Fatal(err)
 	}

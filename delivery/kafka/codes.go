@@ -66,7 +66,7 @@ func codeText(code int16) string {
 	case codeUnknownTopic:
 		s += ": the broker has no such topic; check the name, or create it"
 	case codeTopicAuthorization:
-		s += ": the user needs READ on the topic, or DESCRIBE to see it"
+		s += ": the user needs READ on the topic (on an outlet's WRITE), or DESCRIBE to see it"
 	case codeGroupAuthorization:
 		s += ": the user needs READ on the group"
 	case codeClusterAuthorization:

@@ -32,6 +32,9 @@ With --offline it reads the configuration alone. Exit code 1: something failed; 
 			if offline && len(args) > 0 {
 				return misuse("check --offline launches nothing, but there is the command %q; leave one of them out", strings.Join(args, " "))
 			}
+			if err := judgeCommand(args); err != nil {
+				return misuse("%w", err)
+			}
 			if err := a.checkConfig(cmd); err != nil || offline {
 				return err
 			}

@@ -33,6 +33,9 @@ func newDescriptor(a *app) *cobra.Command {
 			case check && out == "":
 				return misuse("--check needs the file to check: -o FILE")
 			}
+			if err := judgeCommand(args); err != nil {
+				return misuse("%w", err)
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals()...)
 			defer stop()
 			d, err := a.discover(ctx, args, timingOf(a.settings))

@@ -225,7 +225,7 @@ func (f *runFlags) command(args []string) error {
 	case f.attach && f.watch:
 		return errors.New("--attach and --watch: you start the program yourself, so there is nothing to start again; leave one of them out")
 	case f.attach || len(args) > 0:
-		return nil
+		return judgeCommand(args)
 	}
 	return errors.New("run needs the command of a streamlet: ankka-flow run -- python3 streamlet.py")
 }

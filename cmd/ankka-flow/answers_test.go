@@ -76,6 +76,9 @@ type answering struct {
 	// of the script; after hears what the broker said about the partition.
 	before func(*faultproxy.Request) (faultproxy.Plan, bool)
 	after  func(*faultproxy.Request, int16)
+	// throttled, where it is not nil, hears for how many milliseconds a write's
+	// answer asks to wait.
+	throttled func(int32)
 
 	mu       sync.Mutex
 	script   []step
@@ -144,6 +147,9 @@ func (a *answering) answered(r *faultproxy.Request, response kmsg.Response) {
 	if !ok {
 		return
 	}
+	if produced.ThrottleMillis > 0 && a.throttled != nil {
+		a.throttled(produced.ThrottleMillis)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i := range a.attempts {
@@ -180,7 +186,7 @@ func (a *answering) seen(from int) []attempt {
 func (a *answering) run(command []string, flags ...string) *program {
 	a.t.Helper()
 	config := filepath.Join(a.t.TempDir(), "flow.yaml")
-	text := fmt.Sprintf("bootstrap.servers: %q\nconnection-config:\n  request.timeout.ms: 3000\n", strings.Join(a.proxy.Addresses(), ","))
+	text := fmt.Sprintf("bootstrap.servers: %q\nconnection-config:\n  request.timeout.ms: 3000\n  client.id: %s\n", strings.Join(a.proxy.Addresses(), ","), a.name)
 	if a.maxRecords > 0 {
 		text += fmt.Sprintf("batch:\n  max-records: %d\n", a.maxRecords)
 	}
@@ -217,10 +223,12 @@ func (a *answering) put(partition int32, records ...*kgo.Record) {
 // awaitEnd waits until the whole inlet is committed.
 func (a *answering) awaitEnd() {
 	a.t.Helper()
-	ends, err := a.admin.ListEndOffsets(a.ctx, a.name+".in")
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	var ends kadm.ListedOffsets
+	eventually(a.t, "the ends of "+a.name+".in are known", func() bool { // its leader may just have gone
+		listed, err := a.admin.ListEndOffsets(a.ctx, a.name+".in")
+		ends = listed
+		return err == nil && listed.Error() == nil
+	})
 	eventually(a.t, a.name+" is committed to its end", func() bool {
 		offsets, err := a.admin.FetchOffsets(a.ctx, groupNamed(a.name))
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {

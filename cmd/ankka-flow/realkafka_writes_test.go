@@ -1,0 +1,225 @@
+//go:build kafka
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// behindProxy is a pipeline on the real cluster, with a proxy before it.
+func behindProxy(t *testing.T, name string, partitions int32) (*realCluster, *answering) {
+	t.Helper()
+	c := kafkaCluster(t)
+	return c, newAnswering(c.ctx, t, strings.Split(c.brokers, ","), name, partitions)
+}
+
+// The broker of the outlet has the write and does not answer; kill -9 of the
+// supervisor: nothing was committed, the input comes again.
+func TestKafka_Case42_KilledBeforeTheWriteIsConfirmed(t *testing.T) {
+	t.Parallel()
+	c, a := behindProxy(t, "case42", 1)
+	a.script = []step{muted}
+	a.put(0, &kgo.Record{Key: a.keyOn(0, 0), Value: []byte("0/0")})
+	p := a.run(countedCommand())
+	eventually(t, "the broker has the write", func() bool { return len(a.seen(0)) > 0 && a.seen(0)[0].code == 0 })
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-p.exited
+	if at := c.committed(a.name)[0]; at > 0 {
+		t.Fatalf("committed at %d, and no write was confirmed", at)
+	}
+	p = a.run(countedCommand())
+	a.awaitEnd()
+	p.stopsWell()
+	if log := a.log()[0]; fmt.Sprint(log) != "[0/0 0/0]" {
+		t.Errorf("written: %v, want it again", log)
+	}
+}
+
+func pause(t *testing.T, p *program) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func goOn(t *testing.T, p *program) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A late ack after its partition went to somebody else: emits and commit are
+// dropped, the new owner delivers again, and the commit never goes back.
+func TestKafka_Case43_ALateAckAfterARevoke(t *testing.T) {
+	t.Parallel()
+	c := kafkaCluster(t)
+	c.create(1, nil, "case43.in", "case43.out")
+	c.put("case43.in", numbered(0, 1)...)
+	hold := newHeld(t)
+	late := c.run("case43", []string{"KUBERNETES_SERVICE_HOST=x", "FLOW_METRICS_PORT=0"}, nil, misbehaves(t, "hold", "--until", hold.path))
+	late.await(`holding batch 1`)
+	// Its session ends while it is frozen; the partition goes to the other.
+	pause(t, late)
+	other := c.run("case43", []string{"KUBERNETES_SERVICE_HOST=x", "FLOW_METRICS_PORT=0"}, nil, misbehaves(t, "good"))
+	c.awaitEnd("case43")
+	c.put("case43.in", numbered(1, 5)...)
+	c.awaitEnd("case43")
+	goOn(t, late)
+	hold.all()
+	c.put("case43.in", numbered(5, 10)...)
+	c.awaitEnd("case43")
+	if at := c.committed("case43")[0]; at != 10 {
+		t.Errorf("committed at %d, want 10", at)
+	}
+	late.stopsWell()
+	other.stopsWell()
+	if out := c.read("case43.out")[0]; keys(out) != keys(numbered(0, 10)) {
+		t.Errorf("written: %s", keys(out))
+	}
+}
+
+// SIGTERM with work everywhere, again and again: what is begun is finished and
+// nothing comes twice.
+func TestKafka_Case47_StopWithWorkEverywhere(t *testing.T) {
+	t.Parallel()
+	_, a := behindProxy(t, "case47", 3)
+	a.maxRecords = 3
+	for round := range 4 {
+		p := a.run(countedCommand())
+		p.await(`ready`)
+		for partition := range int32(3) {
+			var records []*kgo.Record
+			for i := range 30 {
+				records = append(records, &kgo.Record{Key: []byte(fmt.Sprintf("k%d-%d", partition, i%5)), Value: []byte(fmt.Sprintf("%d/%d", partition, round*30+i))})
+			}
+			a.put(partition, records...)
+		}
+		p.stopsWell()
+	}
+	p := a.run(countedCommand())
+	p.await(`ready`)
+	a.awaitEnd()
+	p.stopsWell()
+	a.everyOnce(3, 120)
+}
+
+// Too large together is split by the broker's own limit, alone it is named; so
+// is a topic that does not exist, and both go on when the cause is gone.
+func TestKafka_Case50_TooLargeAndMissing(t *testing.T) {
+	t.Parallel()
+	c := kafkaCluster(t)
+	c.create(1, nil, "case50.in")
+	c.create(1, map[string]*string{"max.message.bytes": text("20000")}, "case50.out")
+	var small []*kgo.Record
+	for i := range 50 {
+		small = append(small, &kgo.Record{Key: []byte(strconv.Itoa(i)), Value: bytes.Repeat([]byte{'x'}, 1000)})
+	}
+	c.put("case50.in", small...)
+	p := c.run("case50", []string{"FLOW_RECONNECT_MAX_BACKOFF=1s"}, nil, misbehaves(t, "good"))
+	c.awaitEnd("case50")
+	c.put("case50.in", &kgo.Record{Key: []byte("large"), Value: bytes.Repeat([]byte{'x'}, 30000)})
+	p.await(`WRN failed +inlet in: case50\.in/0@50: .*case50\.out/0: code 10 .*max\.message\.bytes`)
+	if at := c.committed("case50")[0]; at != 50 {
+		t.Errorf("committed at %d, want 50", at)
+	}
+	if _, err := c.admin.AlterTopicConfigs(c.ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: text("100000")}}, "case50.out"); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitEnd("case50")
+	p.stopsWell()
+	c.sameRecords("case50", 0)
+}
+
+// Quotas: a throttled fetch answers without topics and a throttled write is
+// answered and then waited for; everything comes through, once.
+func TestKafka_Quotas(t *testing.T) {
+	t.Parallel()
+	_, a := behindProxy(t, "quota", 1)
+	entity := kmsg.NewAlterClientQuotasRequestEntryEntity()
+	for _, id := range []string{"quota", "quota.case.in"} { // the producer's, and the inlet's
+		one := entity
+		one.Type, one.Name = "client-id", &id
+		entry := kmsg.NewAlterClientQuotasRequestEntry()
+		entry.Entity = append(entry.Entity, one)
+		for _, key := range []string{"producer_byte_rate", "consumer_byte_rate"} {
+			op := kmsg.NewAlterClientQuotasRequestEntryOp()
+			op.Key, op.Value = key, 20_000
+			entry.Ops = append(entry.Ops, op)
+		}
+		request := kmsg.NewPtrAlterClientQuotasRequest()
+		request.Entries = append(request.Entries, entry)
+		response, err := request.RequestWith(a.ctx, a.client)
+		if err != nil || response.Entries[0].ErrorCode != 0 {
+			t.Fatal(err, response)
+		}
+	}
+	throttled := make(chan int32, 1000)
+	a.throttled = func(millis int32) {
+		select {
+		case throttled <- millis:
+		default:
+		}
+	}
+	for i := range 150 {
+		a.put(0, &kgo.Record{Key: []byte("k"), Value: append([]byte(fmt.Sprintf("0/%d ", i)), bytes.Repeat([]byte{'x'}, 2000)...)})
+	}
+	began := time.Now()
+	p := a.run(countedCommand())
+	a.awaitEnd()
+	t.Logf("300 KB at 20 KB/s: %v; %d throttled writes", time.Since(began).Round(time.Second), len(throttled))
+	p.stopsWell()
+	a.everyOnce(1, 150)
+	if len(throttled) == 0 {
+		t.Error("no write was throttled")
+	}
+}
+
+// kill -9 of a leader with writes on their way: nothing is lost, nothing comes
+// twice, and the order holds.
+func TestKafka_KilledLeaderWithAWriteInFlight(t *testing.T) {
+	c, a := behindProxy(t, "leader", 2)
+	var began = make(chan struct{})
+	p := a.run(countedCommand())
+	p.await(`ready`)
+	a.fill(2, 5)
+	a.awaitEnd()
+	a.mu.Lock()
+	a.script = []step{muted} // the broker has it, and dies before it says so
+	a.mu.Unlock()
+	go func() { // ends when the write is seen; awaited by began
+		defer close(began)
+		eventually(t, "a write is on its way", func() bool { return len(a.seen(0)) > 0 && a.seen(0)[len(a.seen(0))-1].step.mute })
+	}()
+	for i := 5; i < 10; i++ {
+		a.put(0, &kgo.Record{Key: a.keyOn(0, i), Value: []byte(fmt.Sprintf("0/%d", i))})
+		a.put(1, &kgo.Record{Key: a.keyOn(1, i), Value: []byte(fmt.Sprintf("1/%d", i))})
+	}
+	<-began
+	tries := a.seen(0)
+	node := strconv.Itoa(tries[len(tries)-1].request.Broker + 1)
+	c.script("kill", node)
+	back := func() { c.script("start", node) }
+	t.Cleanup(func() {
+		if t.Failed() {
+			back()
+		}
+	})
+	a.awaitEnd()
+	back()
+	eventually(t, "the outlet is in sync", func() bool { return c.hasLeaders(a.target.Topic, 2) })
+	p.stopsWell()
+	a.everyOnce(2, 10)
+}

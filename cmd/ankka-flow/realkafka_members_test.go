@@ -144,25 +144,26 @@ func TestKafka_AStaticMemberComesBack(t *testing.T) {
 // no batch, so that all progress is the first member's.)
 func TestKafka_Case40_AMemberComesAndGoesAllTheTime(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range []string{"cooperative-sticky"} {
+	for _, protocol := range []string{"cooperative-sticky", "range"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			c := kafkaCluster(t)
 			name := "churn-" + protocol
-			c.create(4, nil, name+".in", name+".out")
+			c.create(2, nil, name+".in", name+".out")
 			// Range gives by the members' ids, which begin with the client's: so
-			// the first member keeps two partitions through every generation.
+			// the same partition stays through every generation. What is void
+			// takes the process as long as what is not.
 			flags := func(client string) []string {
 				return []string{"-c", c.config("partition.assignment.strategy: "+protocol, "client.id: "+client)}
 			}
 			a := c.run(name, nil, flags("a"), misbehaves(t, "slow", "--seconds", "1.5"))
-			c.awaitAssigned(name, 4)
+			c.awaitAssigned(name, 2)
 			start := time.Now()
 			rounds, records := 0, 0
 			commits := map[int64]bool{}
 			for ; time.Since(start) < 15*time.Second; rounds++ {
-				c.onePerPartition(name+".in", 4, fmt.Sprint("k", rounds))
-				records += 4
+				c.onePerPartition(name+".in", 2, fmt.Sprint("k", rounds))
+				records += 2
 				b := c.run(name, nil, flags("b"), misbehaves(t, "silent-batches"))
 				eventually(t, "the other member has joined", func() bool { return len(c.assigned(name)) == 2 })
 				b.interrupt()
@@ -171,7 +172,7 @@ func TestKafka_Case40_AMemberComesAndGoesAllTheTime(t *testing.T) {
 				commits[sumOf(c.committed(name))] = true
 			}
 			t.Logf("%d rounds; %d times something was committed", rounds, len(commits)-1)
-			if len(commits) < 4 {
+			if len(commits) < 3 {
 				t.Errorf("in %d rounds the commits moved %d times", rounds, len(commits)-1)
 			}
 			a.stopsWell()

@@ -265,7 +265,9 @@ func (r *realKafka) readFranz(b *testing.B, n int) {
 
 // readKafkaGo asks one fetch after another, as Client.Fetch can.
 func (r *realKafka) readKafkaGo(b *testing.B, n int) {
-	client := &kafkago.Client{Addr: kafkago.TCP(r.brokers...), Transport: &kafkago.Transport{MetadataTopics: []string{r.topic}}, Timeout: 10 * time.Second}
+	transport := &kafkago.Transport{MetadataTopics: []string{r.topic}}
+	defer transport.CloseIdleConnections()
+	client := &kafkago.Client{Addr: kafkago.TCP(r.brokers...), Transport: transport, Timeout: 10 * time.Second}
 	for offset := int64(0); offset < int64(n); {
 		answer, err := client.Fetch(r.ctx, &kafkago.FetchRequest{Topic: r.topic, Offset: offset, MinBytes: 1, MaxBytes: 1 << 20, MaxWait: time.Second})
 		if err != nil || answer.Error != nil {

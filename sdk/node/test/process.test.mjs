@@ -11,9 +11,10 @@ for (const pipes of [true, false]) {
     test("what is printed goes to stderr, from everywhere", async () => {
       const p = new Process("commands.mjs", { pipes });
       await p.start();
-      p.batch(1, [record(0, "print")]);
+      p.batch(1, [record(0, "print"), record(1, "parent")]);
       await p.message("ack", 1);
-      assert.deepEqual(p.emitted(1).map(([, value]) => text(value)), ["printed"]);
+      // Over pipes the process is the one that was launched.
+      assert.deepEqual(p.emitted(1).map(([, value]) => text(value)), ["printed", pipes ? "sh" : process.execPath]);
       for (const line of ["printed at the start", "from console.log", "from process.stdout", "from descriptor 1", "from a child", "from a shell"]) {
         await p.stderrHas(`${line}\n`);
       }

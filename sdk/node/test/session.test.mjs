@@ -48,8 +48,8 @@ class Conversation {
   start(conversation = 1) {
     this.session.receive(["start", { conversation, instance: 0, config: {}, errors: {}, inlets: { in: "t" }, outlets: { out: "o" } }]);
   }
-  async batch(id, text, partition = 0) {
-    this.session.receive(["batch", id, "in", partition, [record(id, text)], { attempt: 1 }]);
+  async batch(id, text, partition = 0, more = []) {
+    this.session.receive(["batch", id, "in", partition, [text, ...more].map((value, at) => record(id + at, value)), { attempt: 1 }]);
     await new Promise(setImmediate); // its handler has begun
     return this.streamlet.handlers.get(text);
   }
@@ -121,6 +121,19 @@ test("revoke: one answer without emits; one for an unknown or an answered id is 
   await c.until("ack", 1);
   c.session.receive(["revoke", 1]);
   assert.deepEqual(c.kinds, ["spec", "ack 1"]);
+});
+
+test("what was emitted before its batch became void is not sent", async () => {
+  const c = new Conversation();
+  c.discover();
+  c.start();
+  const first = await c.batch(1, "first", 0, ["second"]);
+  first.emit();
+  while (!c.streamlet.handlers.has("second")) await new Promise(setImmediate);
+  c.stop("abandon");
+  c.streamlet.handlers.get("second").emit();
+  await c.until("ack", 1);
+  assert.deepEqual(c.kinds, ["spec", "stopped", "ack 1"]);
 });
 
 test("what a later version adds is ignored", () => {

@@ -10,7 +10,7 @@ export const utf8 = (text) => new TextEncoder().encode(text);
 export const record = (offset, value, key = null, headers = []) => [offset, 1_700_000_000_000, key === null ? null : utf8(key), utf8(value), headers];
 
 // Node gives a child sockets, which cannot be opened a second time; a shell gives it pipes, as ankka-flow does.
-const PIPES = 'cat | { "$@"; echo $? >&3; } | cat';
+const PIPES = 'exec 5>&1; { cat | { "$@"; echo $? >&3; } | cat >&5; } 2>&1 | cat >&2';
 
 const running = new Set();
 

@@ -23,7 +23,8 @@ const commands = {
   environment: (s) => s.out.emit({ value: Object.keys(process.env).filter((name) => name.startsWith("ANKKA_FLOW")).join() }),
   descriptors: (s) => s.out.emit({ value: spawnSync("sh", ["-c", "ls -l /proc/$$/fd"], { stdio: ["inherit", "pipe", "inherit"] }).stdout }),
   parent: (s) => s.out.emit({ value: readFileSync(`/proc/${process.ppid}/cmdline`, "utf8").split("\0")[0] }),
-  busy(s) {
+  busy(s, r, context) {
+    context.status({});
     for (const end = Date.now() + 1_000; Date.now() < end; );
     return s.out.emit({ value: "done" });
   },

@@ -1,6 +1,9 @@
 // Real processes, over the pipes of a shell (as ankka-flow's are) and over the sockets that Node gives a child.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Process, record, streamlet } from "./supervisor.mjs";
 
@@ -62,9 +65,12 @@ test("a ping is answered while a handler computes", async () => {
   const p = new Process("commands.mjs");
   const { capabilities } = await p.start();
   assert.deepEqual(capabilities, { ping: true, max_in_flight: 32, errors: false });
-  p.batch(1, [record(0, "busy")]);
+  const until = join(mkdtempSync(join(tmpdir(), "ankka-flow-")), "enough");
+  p.batch(1, [record(0, `busy ${until}`)]);
   await p.message("status", 1); // it computes from now on
   p.send(["ping", 8], ["ping", 9]);
+  await p.message("pong", 9);
+  writeFileSync(until, "");
   await p.message("ack", 1);
   assert.deepEqual(p.messages.map(([kind]) => kind), ["spec", "status", "pong", "pong", "emit", "ack"]);
   assert.deepEqual(p.messages.slice(2, 4), [["pong", 8], ["pong", 9]]);

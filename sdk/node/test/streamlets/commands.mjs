@@ -1,6 +1,6 @@
 // Does what the value of each record says.
 import { execSync, spawnSync } from "node:child_process";
-import { readFileSync, writeSync } from "node:fs";
+import { existsSync, readFileSync, writeSync } from "node:fs";
 import { JsonInlet, JsonOutlet, Streamlet, serve } from "../../dist/index.js";
 
 const never = () => new Promise(() => {});
@@ -23,9 +23,9 @@ const commands = {
   environment: (s) => s.out.emit({ value: Object.keys(process.env).filter((name) => name.startsWith("ANKKA_FLOW")).join() }),
   descriptors: (s) => s.out.emit({ value: spawnSync("sh", ["-c", "ls -l /proc/$$/fd"], { stdio: ["inherit", "pipe", "inherit"] }).stdout }),
   parent: (s) => s.out.emit({ value: readFileSync(`/proc/${process.ppid}/cmdline`, "utf8").split("\0")[0] }),
-  busy(s, r, context) {
+  busy(s, r, context, until) {
     context.status({});
-    for (const end = Date.now() + 1_000; Date.now() < end; );
+    while (!existsSync(until));
     return s.out.emit({ value: "done" });
   },
   never,

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// watchInterval is how often the files are looked at. Sizes and modification
-// times are polled: events of the file system fail in mounted folders.
-const watchInterval = 200 * time.Millisecond
+// watchInterval is how often the files are looked at, less often where a look takes
+// more than a tenth of it. Sizes and modification times are polled: events of the file
+// system fail in mounted folders.
+const watchInterval = 100 * time.Millisecond
 
 // seenFile is what tells that a file changed.
 type seenFile struct {
@@ -27,15 +28,17 @@ func watchFiles(ctx context.Context, wg *sync.WaitGroup, reloads chan<- string, 
 	wg.Go(func() { // ends with ctx; run awaits it
 		last := w.look()
 		changed := ""
-		ticker := time.NewTicker(watchInterval)
-		defer ticker.Stop()
+		timer := time.NewTimer(watchInterval)
+		defer timer.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-ticker.C:
+			case <-timer.C:
 			}
+			began := time.Now()
 			now := w.look()
+			timer.Reset(max(watchInterval, 10*time.Since(began)))
 			name := difference(last, now)
 			last = now
 			if name != "" {

@@ -71,5 +71,8 @@ func peerPid(*net.UnixConn) int { return 0 }
 // groupMembers are not known here: there is no /proc.
 func groupMembers(int) []string { return nil }
 
+// descendants are not known here: there is no /proc.
+func descendants(int) []int { return nil }
+
 // takeOrphans takes nothing: this system has no containers whose process 1 we could be.
 func takeOrphans(func(int) bool) int { return 0 }

@@ -101,6 +101,26 @@ func groupMembers(pgid int) []string {
 	return members
 }
 
+// descendants are the living processes that pid launched, and those that they launched, without
+// those of its own group. One whose parent has ended (a daemon) is none.
+func descendants(pid int) []int {
+	children, groups := map[int][]int{}, map[int]int{}
+	processes(func(child int, s procStat) {
+		if s.living() {
+			children[s.parent] = append(children[s.parent], child)
+			groups[child] = s.group
+		}
+	})
+	var found []int
+	for next := children[pid]; len(next) > 0; next = next[1:] {
+		if groups[next[0]] != pid {
+			found = append(found, next[0])
+		}
+		next = append(next, children[next[0]]...)
+	}
+	return found
+}
+
 // takeOrphans takes the status of every child of ours that has ended and that spare does not
 // claim, and says how many those were. A status is asked for by its pid: asking for any
 // (P_ALL) would show the oldest first, which may be one that has to stay.

@@ -129,12 +129,22 @@ func (p *Process) Terminate() {
 	p.signalGroup(syscall.SIGCONT)
 }
 
-// Kill sends SIGKILL to the group.
+// Kill sends SIGKILL to the group, and where the system says who they are (Linux) to every
+// descendant of the child in another group: a wrapper such as tini gives its program one of
+// its own, and cannot pass this signal on.
 func (p *Process) Kill() {
 	p.group.Lock()
-	p.group.killed = p.group.killed || !p.group.reaped
-	p.group.Unlock()
-	p.signalGroup(syscall.SIGKILL)
+	defer p.group.Unlock()
+	if p.group.reaped {
+		return
+	}
+	p.group.killed = true
+	elsewhere := descendants(p.pid) // while its parents live and are known
+	// The one error is that nobody is left.
+	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	for _, pid := range elsewhere {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
 }
 
 // Signal sends sig to the child alone (HUP, USR1, USR2 and WINCH are forwarded so).

@@ -99,3 +99,23 @@ func TestCase37_KillOfTheSupervisorLeavesNoWorkerBehindAWrapper(t *testing.T) {
 		})
 	}
 }
+
+// A worker that ignores everything is killed behind its wrapper, too, also where the wrapper
+// gave it a process group of its own; and with it what it launched.
+func TestCase36_AWorkerThatIgnoresEverythingIsKilled(t *testing.T) {
+	for name, command := range wrappers(t, misbehaves(t, "ignores")) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newCaseBroker(t)
+			b.putN(1)
+			p := b.runCase(nil, nil, command)
+			sleeper := p.spoken("grandchild")
+			p.await(`hangs`)
+			worker := process{t, atoi(t, sleeper.stat()[1])}
+			p.interrupt()
+			p.endsWith(1)
+			worker.gone()
+			sleeper.gone()
+		})
+	}
+}

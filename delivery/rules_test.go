@@ -426,6 +426,38 @@ func TestR10_HeldEmitsAreBounded(t *testing.T) {
 	}
 }
 
+// The protocol's own limit, which no setting changes: 64 MiB pass, one byte more fails the batch and accuses its partition.
+func TestR10_ABatchHolds64MiBAndNotAByteMore(t *testing.T) {
+	for bytes, failures := range map[int]int{64 << 20: 0, 64<<20 + 1: 1} {
+		r := running(t, Config{}, "[0@0]")
+		r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`)
+		got := r.do(`Emitted process=1 id=1 outlet="out" records=1 bytes=` + itoa(bytes))
+		if held := slices.Contains(got, "Hold id=1"); held != (failures == 0) {
+			t.Errorf("%d bytes: %q", bytes, got)
+		}
+		if p := r.partition(0); p.Failures != failures {
+			t.Errorf("%d bytes: %d failures", bytes, p.Failures)
+		}
+	}
+}
+
+// A process's max_in_flight: as many batches, and not one more until one is answered.
+func TestR10_MaxInFlightBatchesAndNotOneMore(t *testing.T) {
+	r := &rig{t: t, core: New(Config{})}
+	r.all(`Ticked`, `Launched process=1 pid=1`, `SpecGood process=1 inlets=["in"] outlets=["out"] maxInFlight=2`,
+		`Assigned inlet="in" generation=1 starts=[0@0,1@0,2@0]`)
+	for i := range 2 {
+		if got := r.do(`Fetched tp=in/` + itoa(i)); len(got) == 0 {
+			t.Errorf("batch %d is not delivered", i+1)
+		}
+		r.do(`Cut id=` + itoa(i+1) + ` next=1 records=1 bytes=5`)
+	}
+	r.want(`Fetched tp=in/2`)
+	if got := r.do(`Acked process=1 id=1`); !slices.ContainsFunc(got, func(a string) bool { return strings.HasPrefix(a, "Deliver process=1 id=3") }) {
+		t.Errorf("the third batch does not follow an ack: %q", got)
+	}
+}
+
 func TestR10_VoidBatchesThatFillTheCreditEndTheProcess(t *testing.T) {
 	r := &rig{t: t, core: New(Config{})}
 	r.all(`Ticked`, `Launched process=1 pid=1`, `SpecGood process=1 inlets=["in"] outlets=["out"] maxInFlight=1`,

@@ -149,6 +149,7 @@ func everyAnswer(t *testing.T, brokers []string) {
 					a.env = []string{"FLOW_WRITE_TIMEOUT=1s"}
 				}
 				chain := &answerChain{answering: a, p: a.run(countedCommand())}
+				chain.p.await(`ready`)
 				for i := n; i < len(rows); i += chains {
 					t.Run(rows[i].name, func(t *testing.T) {
 						a.t = t

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // realCluster is the Apache Kafka of three brokers that scripts/test-kafka
@@ -104,7 +105,29 @@ func (c *realCluster) hasLeaders(topic string, partitions int32) bool {
 			led++
 		}
 	}
-	return led == int(partitions)
+	return led == int(partitions) && c.everyBrokerKnows(topic, partitions)
+}
+
+// everyBrokerKnows asks each broker: one knows of a new topic before another,
+// which a writer's first request may meet.
+func (c *realCluster) everyBrokerKnows(topic string, partitions int32) bool {
+	c.t.Helper()
+	for node := 1; node <= 3; node++ {
+		request := kmsg.NewPtrMetadataRequest()
+		one := kmsg.NewMetadataRequestTopic()
+		one.Topic = &topic
+		request.Topics = append(request.Topics, one)
+		answer, err := request.RequestWith(c.ctx, c.client.Broker(node))
+		if err != nil || len(answer.Topics) != 1 || answer.Topics[0].ErrorCode != 0 || len(answer.Topics[0].Partitions) != int(partitions) {
+			return false
+		}
+		for _, p := range answer.Topics[0].Partitions {
+			if p.Leader < 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // put writes records and fails the test when one is refused.

@@ -155,6 +155,11 @@ const (
 	NotePartition
 	// NoteProcess: the process was launched, killed or exited.
 	NoteProcess
+	// NoteConvicted: it is known whose failure it was; Text names partition and
+	// offset, how often it failed there and when it is tried again.
+	NoteConvicted
+	// NoteAcquitted: a convict has committed past what failed.
+	NoteAcquitted
 )
 
 func (Launch) action()      {}

@@ -20,6 +20,9 @@ type batch struct {
 	records, bytes int
 	// sent is false for a range without records.
 	sent bool
+	// judged: its partition was accused or convicted, so that its size says
+	// nothing about how large batches may be.
+	judged bool
 	// full: it had as many records as it was allowed.
 	full   bool
 	sentAt time.Duration

@@ -122,4 +122,6 @@ func (c *Core) committed(p *partition, o sentOffset) {
 		c.enqueue(p)
 	}
 	p.cleared(c.now)
+	c.pay(p, false)
+	c.acquit(p)
 }

@@ -10,8 +10,9 @@ import (
 // Config has every bound and every wait of the core. A zero field means its
 // default, unless its comment says otherwise; New fills defaults in.
 type Config struct {
-	// ReconnectMin is the first wait between a failure and the next discovery;
-	// it doubles with every failure. Default 500 ms.
+	// ReconnectMin is the first wait between a failure and the next discovery.
+	// It doubles with every failure that accuses nobody or found nobody yet, and
+	// for a convict's next try with every one of its own. Default 500 ms.
 	ReconnectMin time.Duration
 	// ReconnectMax is where the doubling ends (FLOW_RECONNECT_MAX_BACKOFF).
 	// Twice of it is the time a conversation must have run to reset the wait,

@@ -112,6 +112,11 @@ func (c *Core) begin() {
 	v.startedAt = c.now
 	c.do(Begin{c.process.number, v.number})
 	c.subscribe(v.inlets)
+	c.recovered(nil)
+	for _, p := range c.convicts.debts {
+		c.recovered(p)
+	}
+	c.trials.next = max(c.trials.next, c.now+trialBreak) // the others first
 	c.eachPartition(c.enqueue)
 }
 
@@ -130,15 +135,22 @@ func (c *Core) noteReady() {
 }
 
 // backoff begins the wait for the next conversation, and doubles the one after.
-func (c *Core) backoff() {
+// Where it was found whose failure it is, that one waits (convict.go) and the
+// stream goes on for the others.
+func (c *Core) backoff(found bool) {
 	v := &c.conv
+	if found {
+		v.wait = c.cfg.ReconnectMin
+	}
 	v.waitUntil = c.now + v.wait
 	next := "then the process is started again"
 	if c.process.state == processUp {
 		next = "then the process gets a new conversation"
 	}
 	c.note(NoteWaiting, TP{}, fmt.Sprintf("%v, %s", v.wait, next))
-	v.wait = min(2*v.wait, c.cfg.ReconnectMax)
+	if !found {
+		v.wait = min(2*v.wait, c.cfg.ReconnectMax)
+	}
 }
 
 // endRunning is what ends every conversation: unacked batches are void, acked
@@ -151,8 +163,9 @@ func (c *Core) endRunning() {
 		}
 		v.idleSince = c.now
 	}
+	c.adjourn()
 	c.eachPartition(func(p *partition) {
-		if p.p != nil && !p.p.acked {
+		if p.live() {
 			c.voidP(p, false)
 			c.aim(p)
 		}
@@ -204,6 +217,7 @@ func (c *Core) onReload(e ReloadAsked) {
 	v.awaitSave = false
 	v.wait = c.cfg.ReconnectMin
 	v.waitUntil = c.now
+	c.pardon()
 	if v.state == Running {
 		v.state, v.reload = Stopping, true
 		v.deadline = c.now + c.cfg.ReloadTimeout

@@ -26,6 +26,8 @@ type Core struct {
 	held       int // bytes of all held emits
 	queue      queue
 	flow       flow
+	trials     trials
+	convicts   convicts
 	cutting    *batch   // delivered, and its Cut is due
 	starting   []*batch // their Write is given out behind this Step's Deliver
 	writing    int      // writes without a last answer
@@ -200,6 +202,7 @@ func (c *Core) Wake() (at time.Duration, ok bool) {
 			w.at(c.commitAt(in))
 		}
 	}
+	c.wakeTrials(&w)
 	if c.flow.gated > 0 {
 		c.eachPartition(func(p *partition) {
 			if p.gate == gateWaiting {

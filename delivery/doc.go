@@ -72,8 +72,16 @@
 // answered nothing newer of the partition may be written, though it may have
 // been lost and come back meanwhile.
 //
-// The gate is open, waiting until a time (an oversized record), or, kept for
-// later, on trial.
+// The gate is open, or waiting until a time (an oversized record, a convict's
+// next try). While one partition is on trial, nothing is delivered to others.
+//
+// # Poison
+//
+// A failure accuses the partitions whose batch it may have been (charge.go). One
+// alone is convicted; several are tried, one at a time and alone with the process
+// (trial.go). A convict gets one record at a time until it is past what failed,
+// and waits by itself, so that it costs the others at most a tenth of their time
+// (convict.go).
 //
 // # The conversation
 //

@@ -8,9 +8,10 @@ import (
 // failure is one thing that fails the stream.
 type failure struct {
 	reason string
-	// accused has the partitions it is charged to. It is recorded at each with
-	// its attempts; trials (gateTrial) will build on it.
-	accused []TP
+	// accused has the batches it may be charged to (charge.go); how says what
+	// they did.
+	accused []accusation
+	how     how
 	// process: the process is gone or has to go; otherwise a conversation that
 	// has ended already only notes the failure.
 	process bool
@@ -18,6 +19,8 @@ type failure struct {
 	kill, exited bool
 	// code is the process's own exit code.
 	code int
+	// found: it is known whose it is, so that the others need not wait long.
+	found bool
 }
 
 // fail fails the stream. Unacked batches are void, acked
@@ -27,11 +30,10 @@ func (c *Core) fail(f failure) {
 	v := &c.conv
 	c.count.failures++
 	c.note(NoteFailed, TP{}, f.reason)
-	for _, tp := range f.accused {
-		if p := c.partition(tp); p != nil && p.state != lost {
-			p.accuse(f.reason)
-		}
+	if f.how == "" {
+		f.how = howFailed
 	}
+	f.found = c.judge(&f)
 	switch {
 	case v.state == Running:
 		c.failRunning(f)
@@ -89,7 +91,7 @@ func (c *Core) goOn(f failure) {
 	case f.exited && c.cfg.Watch, c.cfg.Attach && (f.exited || f.kill):
 		c.awaitSave()
 	default:
-		c.backoff()
+		c.backoff(f.found)
 	}
 }
 
@@ -108,7 +110,7 @@ func (c *Core) awaitSave() {
 func (c *Core) violate(reason string, b *batch) {
 	f := failure{process: true, kill: true, reason: "protocol violation: " + reason}
 	if b != nil && !b.void {
-		f.accused = []TP{b.part.tp}
+		f.accused = []accusation{accuse(b)}
 		f.reason = fmt.Sprintf("%s (%v)", f.reason, b.part.tp)
 	}
 	c.fail(f)

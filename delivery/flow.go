@@ -59,6 +59,18 @@ func (in *inlet) batchRecords() int {
 	return in.size
 }
 
+// batchRecords is the most records of the partition's next batch: a convict gets
+// one, and a trial is the old batch whole.
+func (p *partition) batchRecords() int {
+	switch ch := &p.charge; {
+	case ch.standing == convicted:
+		return 1
+	case ch.due && ch.records > 0:
+		return ch.records
+	}
+	return p.inlet.batchRecords()
+}
+
 // creditLeft reports whether one more batch may go to the process. Void
 // batches use up credit too: the process still holds them.
 func (c *Core) creditLeft() bool {
@@ -69,7 +81,7 @@ func (c *Core) creditLeft() bool {
 // adapt grows or shrinks an inlet's batches by the last one's round trip.
 func (c *Core) adapt(b *batch) {
 	in := b.part.inlet
-	if in.limit.MaxRecords > 0 {
+	if in.limit.MaxRecords > 0 || b.judged {
 		return
 	}
 	trip := c.now - b.sentAt
@@ -83,41 +95,62 @@ func (c *Core) adapt(b *batch) {
 
 // enqueue lines a partition up for delivery where it has something.
 func (c *Core) enqueue(p *partition) {
-	if p.available && !p.queued && p.state == owned {
+	if p.available && !p.queued && p.state == owned && !p.charge.due {
 		p.queued = true
 		c.queue.push(p)
 	}
 }
 
-// deliverable is the rule of delivery but for the credit: R2 (no write of W is
-// unknown), R3 (P and owed are empty), R11 (the start is committed).
-func (p *partition) deliverable() bool {
+// ready is the rule of delivery but for the credit and the trials: R2 (no write
+// of W is unknown), R3 (P and owed are empty), R11 (the start is committed).
+func (p *partition) ready() bool {
 	return p.state == owned && p.available && p.p == nil && p.owed == nil && p.gate == gateOpen &&
 		!p.startPending && (p.w == nil || !p.w.unknown)
 }
 
-// dispatch delivers to the longest-waiting partition. One at a time: how much
-// credit a batch takes is known with its Cut, and that Step delivers the next.
+// dispatch delivers to one partition. Not to more: how much credit a batch takes
+// is known with its Cut, and that Step delivers the next.
 func (c *Core) dispatch() {
-	for c.cutting == nil && !c.queue.empty() && c.delivering() {
-		p := c.queue.pop()
-		p.queued = false
-		if !p.deliverable() {
-			continue // what changes that lines it up again
-		}
-		c.lastID++
-		b := &batch{id: c.lastID, part: p, process: c.process.number, first: p.position, sentAt: c.now}
-		c.cutting = b
-		c.do(Deliver{
-			Process: b.process, ID: b.id, TP: p.tp, Offset: p.position, Attempt: p.attempt(),
-			MaxRecords: p.inlet.batchRecords(), MaxBytes: p.inlet.limit.bytes(),
-		})
+	if c.conv.state != Running || c.stop.asked {
+		return
 	}
+	p := c.takeNext()
+	if p == nil {
+		return
+	}
+	c.lastID++
+	b := &batch{id: c.lastID, part: p, process: c.process.number, first: p.position, sentAt: c.now}
+	c.cutting = b
+	c.do(Deliver{
+		Process: b.process, ID: b.id, TP: p.tp, Offset: p.position, Attempt: p.attempt(),
+		MaxRecords: p.batchRecords(), MaxBytes: p.inlet.limit.bytes(),
+	})
 }
 
-func (c *Core) delivering() bool {
-	return c.conv.state == Running && !c.stop.asked && c.held <= c.cfg.HoldSoft && c.creditLeft()
+// takeNext is the partition on trial, which excludes all others, or the
+// longest-waiting one; nil: nobody, for now.
+func (c *Core) takeNext() *partition {
+	if p := c.hear(); p != nil || c.trials.part != nil {
+		return p
+	}
+	c.releaseHeldBack()
+	for !c.queue.empty() && c.roomLeft() {
+		p := c.queue.pop()
+		p.queued = false
+		if !p.ready() || p.charge.due {
+			continue // what changes that lines it up again
+		}
+		if p.charge.standing == convicted && c.owing() {
+			c.convicts.heldBack = true
+			continue
+		}
+		return p
+	}
+	return nil
 }
+
+// roomLeft bounds what is with the process and what is held (R10).
+func (c *Core) roomLeft() bool { return c.held <= c.cfg.HoldSoft && c.creditLeft() }
 
 // onCut takes the batch that was sent, or the range without records that has to
 // be committed all the same.
@@ -145,9 +178,11 @@ func (c *Core) onCut(e Cut) {
 	}
 	b.sent = true
 	b.full = e.Records >= p.inlet.batchRecords()
+	b.judged = p.charge.standing != blameless
 	c.batches[b.id] = b
 	c.with.add(b)
-	p.tried(b.first)
+	p.delivered(b.first)
+	c.tried(p, b)
 }
 
 // onOversized closes the gate of a partition whose next record is over the
@@ -166,12 +201,15 @@ func (c *Core) onOversized(e Oversized) {
 	}
 	reason := fmt.Sprintf("%v@%d: a record of %d bytes is over the protocol's limit%s and blocks its partition; "+
 		"move the group behind it, or keep large values elsewhere", p.tp, e.Offset, e.Size, limit)
-	c.aim(p)
 	if first {
-		c.fail(failure{reason: reason, accused: []TP{p.tp}})
+		c.fail(failure{reason: reason, how: howLarge, accused: []accusation{{p, e.Offset, e.Offset + 1, 1}}})
+		c.aim(p)
 		return
 	}
-	p.accuse(reason)
+	p.failures++
+	p.lastError = reason
+	p.charge.due = false // it needs no trial
+	c.aim(p)
 	c.note(NotePartition, p.tp, reason)
 }
 
@@ -210,7 +248,7 @@ func (c *Core) onEmitted(e Emitted) {
 	if b.held+e.Bytes > c.cfg.HoldBatch {
 		c.fail(failure{
 			reason:  fmt.Sprintf("%v: %s", b.part.tp, c.explain(Breach{Kind: BreachHeld, Message: e.message(), ID: b.id, Limit: c.cfg.HoldBatch})),
-			accused: []TP{b.part.tp},
+			accused: []accusation{accuse(b)},
 		})
 		return
 	}

@@ -22,9 +22,6 @@ const (
 	gateOpen gate = iota
 	// gateWaiting: nothing is delivered until partition.gateUntil.
 	gateWaiting
-	// gateTrial is kept for a partition that is alone with the process after
-	// it was accused: the others are closed meanwhile.
-	gateTrial
 )
 
 // partition is one inlet partition. It guarantees, and valid checks:
@@ -68,6 +65,14 @@ type partition struct {
 	// since is when the oldest thing uncommitted was first seen, -1: none.
 	since time.Duration
 	tries []try
+
+	charge charge
+	// turn is when it was tried last, in trials; 0: never.
+	turn uint64
+	// debt is the end of the batch that a convict's failure voided, 0: none;
+	// debtFrom is when that batch was delivered.
+	debt     int64
+	debtFrom time.Duration
 
 	dirty bool
 	// pending is what was confirmed and is not in a commit yet.
@@ -164,6 +169,9 @@ func (c *Core) lose(p *partition, revoke bool) {
 	c.voidP(p, revoke)
 	c.voidW(p)
 	p.state = lost
+	c.pay(p, true)
+	c.clear(p)
+	p.turn = 0
 	c.setGate(p, gateOpen, 0)
 	p.available, p.blocked, p.startPending = false, false, false
 	p.sought, p.since = -1, -1
@@ -180,6 +188,7 @@ func (c *Core) voidP(p *partition, revoke bool) {
 	}
 	p.p = nil
 	p.position = b.first
+	p.untried(b)
 	if b.acked || c.process.state == processNone {
 		if !b.acked {
 			c.with.remove(b)
@@ -220,6 +229,7 @@ func (c *Core) answered(b *batch) {
 	c.with.remove(b)
 	c.forget(b)
 	p.owed = nil
+	c.recovered(p)
 	c.aim(p)
 }
 
@@ -281,12 +291,6 @@ func (c *Core) aim(p *partition) {
 	c.enqueue(p)
 }
 
-// accuse records a failure at the partition.
-func (p *partition) accuse(reason string) {
-	p.failures++
-	p.lastError = reason
-}
-
 // attempt is the number of the next delivery of a batch at the position.
 func (p *partition) attempt() int {
 	for _, t := range p.tries {
@@ -297,8 +301,8 @@ func (p *partition) attempt() int {
 	return 1
 }
 
-// tried counts a delivery of a batch at offset.
-func (p *partition) tried(offset int64) {
+// delivered counts a delivery of a batch at offset.
+func (p *partition) delivered(offset int64) {
 	for i := range p.tries {
 		if p.tries[i].offset == offset {
 			p.tries[i].n++
@@ -325,7 +329,9 @@ func (p *partition) prune() {
 // cleared is what a commit does to the stall: it ends, and what is left begins
 // a new one.
 func (p *partition) cleared(now time.Duration) {
-	p.failures, p.lastError = 0, ""
+	if ch := &p.charge; ch.standing == blameless || p.committed > ch.first {
+		p.failures, p.lastError = 0, "" // otherwise what failed is still ahead
+	}
 	p.since = -1
 	switch {
 	case p.w != nil && !p.w.void:

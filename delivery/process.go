@@ -103,7 +103,7 @@ func (c *Core) applyProcess(ev Event) {
 	case OutputClosed:
 		c.onOutputClosed()
 	case Unreachable:
-		c.fail(failure{process: true, kill: true, reason: "the process is unreachable: " + e.Reason})
+		c.fail(failure{process: true, kill: true, accused: c.suspects(), how: howEnded, reason: "the process is unreachable: " + e.Reason})
 	}
 }
 
@@ -193,13 +193,7 @@ func (c *Core) onExited(e Exited) {
 		c.endRunning()
 		return
 	}
-	f := failure{process: true, exited: true, reason: "the process ended: " + e.Reason, code: e.Code}
-	c.eachPartition(func(p *partition) {
-		if p.p != nil && !p.p.acked {
-			f.accused = append(f.accused, p.tp)
-		}
-	})
-	c.fail(f)
+	c.fail(failure{process: true, exited: true, accused: c.suspects(), how: howEnded, reason: "the process ended: " + e.Reason, code: e.Code})
 }
 
 func (c *Core) onSpecRefused(e SpecRefused) {
@@ -234,6 +228,7 @@ func (c *Core) onWithdrawn(e Withdrawn) {
 		c.answered(b)
 	default:
 		c.takeBack(b)
+		c.aim(b.part)
 	}
 }
 
@@ -254,8 +249,8 @@ func (c *Core) takeBack(b *batch) {
 	c.forget(b)
 	p.p = nil
 	p.position = b.first
+	p.untried(b)
 	c.do(Drop{b.id})
-	c.aim(p)
 }
 
 func (c *Core) onAcked(e Acked) {
@@ -288,7 +283,8 @@ func (c *Core) onFailed(e Failed) {
 		if e.Offset >= 0 {
 			at = fmt.Sprintf("@%d", e.Offset)
 		}
-		c.fail(failure{reason: fmt.Sprintf("%v%s: batch %d failed: %s", p.tp, at, b.id, e.Message), accused: []TP{p.tp}})
+		c.fail(failure{reason: fmt.Sprintf("%v%s: batch %d failed: %s", p.tp, at, b.id, e.Message), accused: []accusation{accuse(b)}})
+		c.aim(p)
 	}
 }
 
@@ -329,7 +325,7 @@ func (c *Core) expireProcess() {
 		return
 	}
 	if p.closedBy > 0 && c.now >= p.closedBy {
-		c.fail(failure{process: true, kill: true, reason: "the process closed its stdout and lives"})
+		c.fail(failure{process: true, kill: true, accused: c.suspects(), how: howEnded, reason: "the process closed its stdout and lives"})
 		return
 	}
 	if since := c.flow.voidFullSince; since >= 0 && c.now >= since+c.cfg.ProcessTimeout {
@@ -338,10 +334,10 @@ func (c *Core) expireProcess() {
 		return
 	}
 	if b := c.overdue(); b != nil {
-		f := failure{process: true, kill: true,
+		f := failure{process: true, kill: true, how: howLate,
 			reason: fmt.Sprintf("%v: batch %d was not answered within %v", b.part.tp, b.id, c.cfg.BatchTimeout)}
 		if !b.void {
-			f.accused = []TP{b.part.tp}
+			f.accused = []accusation{accuse(b)}
 		}
 		c.fail(f)
 	}

@@ -60,6 +60,14 @@ type PartitionStatus struct {
 	// last commit.
 	Attempts, Failures int
 	LastError          string
+	// Standing is accused while a trial has to tell whether the partition is what
+	// fails the stream, convicted when it is: then Tries is how often the record
+	// at Suspect was found to fail, and NextTry when it is tried again, at the
+	// earliest; 0: no time is set. Otherwise it is empty.
+	Standing string
+	Tries    int
+	Suspect  int64
+	NextTry  time.Duration
 	// Since is when its oldest uncommitted record was first seen; -1: nothing
 	// is uncommitted.
 	Since time.Duration
@@ -108,6 +116,15 @@ func (c *Core) partitionStatus(p *partition) PartitionStatus {
 		Committed: p.committed, Confirmed: p.confirmed, Position: p.position,
 		Failures: p.failures, LastError: p.lastError, Since: p.since, Why: c.why(p),
 	}
+	if ch := &p.charge; ch.standing != blameless {
+		s.Standing, s.Tries, s.Suspect = ch.standing.String(), ch.tries, ch.first
+	}
+	if p.gate == gateWaiting {
+		s.NextTry = p.gateUntil
+	}
+	if ch := &p.charge; ch.standing == convicted && ch.tries >= spacedTries {
+		s.NextTry = max(s.NextTry, c.convicts.spaced)
+	}
 	for _, b := range [...]*batch{p.p, p.w} {
 		if b != nil && !b.void {
 			s.InFlight += b.records
@@ -132,12 +149,12 @@ func (c *Core) why(p *partition) string {
 		return nameOf(partitionStateNames[:], int(p.state))
 	case p.blocked:
 		return "blocked"
-	case p.gate == gateTrial:
-		return "trial"
 	case p.oversized == p.position && p.gate == gateWaiting:
 		return "oversized"
 	case p.gate == gateWaiting:
-		return "waiting"
+		return convicted.String()
+	case c.trials.part == p:
+		return "trial"
 	case p.w != nil && p.w.unknown:
 		return "unknown"
 	case p.p != nil && !p.p.acked && p.p.waiting:
@@ -152,8 +169,14 @@ func (c *Core) why(p *partition) string {
 		return "committing"
 	case p.since >= 0 && c.conv.state != Running:
 		return c.conv.state.String()
+	case p.charge.due:
+		return p.charge.standing.String()
 	case !p.available:
 		return ""
+	case p.charge.standing == convicted && c.owing():
+		return convicted.String()
+	case c.trials.part != nil:
+		return "paused"
 	case c.held > c.cfg.HoldSoft:
 		return "held"
 	case !c.creditLeft():

@@ -59,14 +59,36 @@ func (c *Core) onWriteUnknown(e WriteUnknown) {
 // partition's next owner will meet the same answer.
 func (c *Core) onRefused(e Refused) {
 	b := c.writtenBatch(e.ID, e)
-	void := b.void
-	c.rewind(b)
-	if void {
+	if b.void {
+		c.rewind(b)
 		c.count.stale++
 		return
 	}
+	charged := c.refusedBatches(b, e.Accused)
+	c.rewind(b)
 	reason := fmt.Sprintf("%v: the write of batch %d was refused: %s", b.part.tp, b.id, e.Reason)
-	c.fail(failure{reason: reason, accused: e.Accused})
+	c.fail(failure{reason: reason, how: howRefused, accused: charged})
+	c.aim(b.part)
+}
+
+// refusedBatches has the batches whose records were in the refused bytes: b and
+// those that are written now, or that were accused when their own write was
+// answered.
+func (c *Core) refusedBatches(b *batch, accused []TP) []accusation {
+	var all []accusation
+	for _, tp := range accused {
+		p := c.partition(tp)
+		switch {
+		case p == nil || p.state == lost:
+		case p == b.part:
+			all = append(all, accuse(b))
+		case p.w != nil && !p.w.void:
+			all = append(all, accuse(p.w))
+		case p.charge.standing != blameless:
+			all = append(all, accusation{p, p.charge.first, p.charge.end, p.charge.records})
+		}
+	}
+	return all
 }
 
 // onUnsettled has the epoch raised, also for a void batch: its old bytes may be
@@ -86,10 +108,13 @@ func (c *Core) onUnsettled(e Unsettled) {
 		b.part.lastError = reason
 	}
 	c.fail(failure{reason: reason})
+	if !b.void {
+		c.aim(b.part)
+	}
 }
 
 // rewind ends a write that did not succeed: what stands behind it is void and
-// the position is the confirmed end.
+// the position is the confirmed end. The caller aims there.
 func (c *Core) rewind(b *batch) {
 	p := c.settle(b)
 	void := b.void
@@ -101,7 +126,7 @@ func (c *Core) rewind(b *batch) {
 	}
 	c.voidP(p, false)
 	p.position = p.confirmed
-	c.aim(p)
+	p.untried(b)
 }
 
 func (c *Core) onEpochRaised(e EpochRaised) {

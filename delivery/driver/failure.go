@@ -90,6 +90,7 @@ func boundedDetail(detail string) string {
 var (
 	leadingPlace  = regexp.MustCompile(`^([a-z][a-z0-9-]*)/(\d+)(@\d+)?: `)
 	trailingPlace = regexp.MustCompile(` \(([a-z][a-z0-9-]*)/(\d+)()\)$`)
+	verdictPlace  = regexp.MustCompile(`: ([a-z][a-z0-9-]*)/(\d+)(@\d+)(; |$)`)
 	namedBatch    = regexp.MustCompile(`\bbatch (\d+)`)
 )
 
@@ -104,6 +105,9 @@ func (d *Driver) named(text string) string {
 	if at := trailingPlace.FindStringSubmatch(text); d.topicOf(at) != "" {
 		rest := strings.TrimSuffix(text, at[0])
 		return fmt.Sprintf("%s (%s)", rest, d.place(at, rest))
+	}
+	if at := verdictPlace.FindStringSubmatch(text); d.topicOf(at) != "" {
+		return strings.Replace(text, at[0], fmt.Sprintf(": %s/%s%s (inlet %s)%s", d.topicOf(at), at[2], at[3], at[1], at[4]), 1)
 	}
 	return text
 }

@@ -35,7 +35,7 @@ func TestFailuresSayWhereAndWhy(t *testing.T) {
 				w.add("in", 0, values(c.records...)...)
 				c.fail.ID = p.batch().ID
 				p.say(c.fail)
-				if want := "failed inlet in: " + c.want; len(w.said.warn) != 1 || w.said.warn[0] != want {
+				if want := "failed inlet in: " + c.want; len(w.said.warn) != 2 || w.said.warn[0] != want || !strings.HasPrefix(w.said.warn[1], "convicted a ") {
 					t.Errorf("said %q\nwant %q", w.said.warn, want)
 				}
 				w.kill()

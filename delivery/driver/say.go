@@ -41,6 +41,10 @@ func (d *Driver) note(n delivery.Note) {
 		event = "reload"
 	case delivery.NotePartition:
 		level, event = slog.LevelDebug, "partition"
+	case delivery.NoteConvicted:
+		level, event = slog.LevelWarn, "convicted"
+	case delivery.NoteAcquitted:
+		event = "acquitted"
 	case delivery.NoteProcess:
 		level, event = slog.LevelDebug, "process" // the driver has said more
 	}

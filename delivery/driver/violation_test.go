@@ -67,7 +67,11 @@ func TestCase12_ViolationsReadAsThePageHasThem(t *testing.T) {
 				// Nothing is lost: the batch comes again, to a new process.
 				w.pass(time.Second)
 				p = w.answerDiscovery()
-				if got := p.batch(); texts(got.Records) != "b c" || got.Attempt != 2 {
+				want := "b c"
+				if test.accused {
+					want = "b" // a convict's come one at a time
+				}
+				if got := p.batch(); texts(got.Records) != want || got.Attempt != 2 {
 					t.Errorf("%v", got)
 				}
 				w.kill()
@@ -159,15 +163,14 @@ func TestLateAnswersBeforeTheSecondSpec(t *testing.T) {
 		// Its late emits are dropped, its late answer frees the partition.
 		p.say(wire.Ack{ID: 1})
 		w.answerDiscovery()
-		got := p.batches()
-		if len(got) != 2 || texts(got[0].Records)+texts(got[1].Records) != "badlong" && texts(got[0].Records)+texts(got[1].Records) != "longbad" {
-			t.Errorf("%v", got)
-		}
-		for _, b := range got {
-			if b.Attempt != 2 {
-				t.Errorf("attempt %d", b.Attempt)
+		// The convict waits until what its failure voided is committed.
+		for _, want := range []string{"long", "bad"} {
+			b := p.batch()
+			if texts(b.Records) != want || b.Attempt != 2 {
+				t.Errorf("%v is not attempt 2 of %s", b, want)
 			}
 			p.say(wire.Ack{ID: b.ID})
+			w.pass(time.Second)
 		}
 		w.end()
 	})
@@ -182,9 +185,8 @@ func TestR4_LateEmitsAndAnswersAfterAbandonAreDropped(t *testing.T) {
 		p.say(emitOf(1, "left", "early"), wire.Fail{ID: 2, Message: "x"}, wire.Stopped{})
 		w.pass(time.Second)
 		w.answerDiscovery()
-		again := p.batch()
-		if again.Partition != 1 {
-			t.Fatalf("partition %d was delivered, which is owed an answer (R3)", again.Partition)
+		if got := p.batches(); len(got) != 0 {
+			t.Fatalf("%v was delivered: one owes an answer (R3), and the convict waits for it", got)
 		}
 		// All of it is late, and also what would be a violation in time.
 		p.say(emitOf(1, "left", "late"), wire.Forward{ID: 1, Outlet: "left", Indexes: []int{0, 5}}, wire.Status{ID: 1, Waiting: true}, wire.Ack{ID: 1})
@@ -195,7 +197,9 @@ func TestR4_LateEmitsAndAnswersAfterAbandonAreDropped(t *testing.T) {
 		if texts(b.Records) != "long" {
 			t.Errorf("%v", b)
 		}
-		p.say(emitOf(b.ID, "left", "L"), wire.Ack{ID: b.ID}, wire.Ack{ID: again.ID})
+		p.say(emitOf(b.ID, "left", "L"), wire.Ack{ID: b.ID})
+		w.pass(time.Second)
+		p.say(wire.Ack{ID: p.batch().ID})
 		if got := texts(w.broker.producer.in("app.left")); got != "L" {
 			t.Errorf("written was %q", got)
 		}

@@ -108,6 +108,13 @@ type PartitionRow struct {
 	Attempts       int     `json:"attempts"`
 	Failures       int     `json:"failures"`
 	LastError      string  `json:"last_error,omitempty"`
+	// Standing is accused or convicted (delivery.PartitionStatus.Standing); Tries
+	// is how often the record at Suspect was found to fail, NextTrySeconds how long
+	// it waits at least.
+	Standing       string   `json:"standing,omitempty"`
+	Tries          int      `json:"tries,omitempty"`
+	Suspect        *int64   `json:"suspect,omitempty"`
+	NextTrySeconds *float64 `json:"next_try_seconds,omitempty"`
 	// Why is one word for what it waits for; empty: for records.
 	Why string `json:"why,omitempty"`
 	// Show is the command that shows the record it stands at, where it stands.
@@ -202,6 +209,12 @@ func (v *view) rows(st *Status, s *driver.Snapshot) {
 		row := PartitionRow{
 			Inlet: p.TP.Inlet, Topic: in.Topic, Partition: p.TP.Partition, State: p.State, Committed: p.Next(), InFlight: p.InFlight,
 			StalledSeconds: stalled(s, p), Attempts: p.Attempts, Failures: p.Failures, LastError: cut(p.LastError, maxText), Why: p.Why,
+		}
+		if p.Standing != "" {
+			row.Standing, row.Tries, row.Suspect = p.Standing, p.Tries, &p.Suspect
+			if wait := p.NextTry - s.Now; wait > 0 {
+				row.NextTrySeconds = seconds(wait)
+			}
 		}
 		if end, ok := v.keeper.ends.end(s, p, in.Topic); ok {
 			lag := max(0, end-p.Next())

@@ -1,0 +1,224 @@
+package delivery
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// again brings the conversation back after a crash of process n-1 at r.now, with
+// what was fetched meanwhile.
+func (r *rig) again(n int, after time.Duration, fetched ...string) (all []string) {
+	r.t.Helper()
+	p := itoa(n)
+	r.at(r.now + after)
+	all = append(all, r.do(`Ticked`)...)
+	for _, tp := range fetched {
+		all = append(all, r.do(`Fetched tp=`+tp)...)
+	}
+	all = append(all, r.do(`Launched process=`+p+` pid=1`)...)
+	return append(all, r.do(`SpecGood process=`+p+` inlets=["in"] outlets=["out"] maxInFlight=8`)...)
+}
+
+func delivers(actions []string, what string) bool {
+	return slices.ContainsFunc(actions, func(a string) bool { return strings.HasPrefix(a, "Deliver ") && strings.Contains(a, what) })
+}
+
+// crashed is a rig in which three partitions with two records each were with the
+// process when it crashed.
+func crashed(t *testing.T) *rig {
+	r := running(t, Config{}, "[0@0,1@0,2@0,3@0]")
+	for i := range 3 {
+		r.all(`Fetched tp=in/`+itoa(i), `Cut id=`+itoa(i+1)+` next=2 records=2 bytes=5`)
+	}
+	r.do(`Exited process=1 reason="killed by SIGSEGV" code=139`)
+	return r
+}
+
+func TestTrialIsAloneAndTheCrashInItConvicts(t *testing.T) {
+	r := crashed(t)
+	for i := range 3 {
+		if p := r.partition(i); p.Standing != "accused" {
+			t.Fatalf("%+v", p)
+		}
+	}
+	got := r.again(2, 500*time.Millisecond, "in/0", "in/1", "in/2")
+	if !delivers(got, "tp=in/0 attempt=2 maxRecords=2 ") {
+		t.Fatalf("no trial with its old batch whole: %q", got)
+	}
+	r.do(`Cut id=4 next=2 records=2 bytes=5`)
+	r.want(`Fetched tp=in/3`) // not accused, and kept out
+	if p := r.partition(3); p.Why != "paused" {
+		t.Errorf("it waits for %q", p.Why)
+	}
+	r.do(`Exited process=2 reason="killed by SIGSEGV" code=139`)
+	for i, standing := range []string{"convicted", "", "", ""} {
+		if p := r.partition(i); p.Standing != standing {
+			t.Errorf("in/%d is %q, not %q", i, p.Standing, standing)
+		}
+	}
+	// The others go on after 500 ms, though it was the second failure.
+	got = r.again(3, 500*time.Millisecond, "in/1", "in/2", "in/3", "in/0")
+	if !delivers(got, "tp=in/3") && !delivers(got, "tp=in/1") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTrialEndsAfterASecondAndTheOthersResume(t *testing.T) {
+	r := crashed(t)
+	r.again(2, 500*time.Millisecond, "in/0", "in/1")
+	r.do(`Cut id=4 next=2 records=2 bytes=5`)
+	r.want(`Fetched tp=in/3`)
+	if at, ok := r.core.Wake(); !ok || at != r.now+time.Second {
+		t.Fatalf("wakes at %v", at)
+	}
+	r.at(r.now+time.Second).want(`Ticked`, `Deliver process=2 id=5 tp=in/3`)
+	r.do(`Cut id=5 next=1 records=1 bytes=5`)
+	// The next one begins when the others had as long; the process does not drain.
+	r.at(r.now + time.Second).want(`Ticked`)
+	if p := r.partition(1); p.Why != "trial" {
+		t.Errorf("in/1 waits for %q", p.Why)
+	}
+	// It crashes while the process drains: nobody is alone, and nobody is found.
+	r.do(`Exited process=2 reason="killed by SIGSEGV" code=139`)
+	for i, standing := range []string{"accused", "accused", "accused", "accused"} {
+		if p := r.partition(i); p.Standing != standing {
+			t.Errorf("in/%d is %q, not %q", i, p.Standing, standing)
+		}
+	}
+	if s := r.core.Status(); s.NextDiscovery != r.now+time.Second {
+		t.Errorf("found nobody, and waits %v", s.NextDiscovery-r.now)
+	}
+	if a := r.core.partition(TP{"in", 0}).charge.alone; a != 2*time.Second {
+		t.Errorf("the next trial of in/0 is alone for %v", a)
+	}
+	// Those tried least recently come first.
+	if got := r.again(3, time.Second, "in/0", "in/1", "in/2", "in/3"); !delivers(got, "tp=in/1") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTrialIsPutOffFiveTimesAndThenGoesBesideTheOthers(t *testing.T) {
+	r := crashed(t)
+	r.again(2, 500*time.Millisecond, "in/0", "in/1")
+	r.do(`Cut id=4 next=2 records=2 bytes=5`) // and it works for ten minutes
+	began := r.now
+	var got []string
+	for !delivers(got, "tp=in/1") {
+		at, ok := r.core.Wake()
+		if !ok || at > began+time.Minute {
+			t.Fatalf("never beside the others: wakes at %v %v", at, ok)
+		}
+		got = r.at(at).do(`Ticked`)
+	}
+	// 1 s alone, 1 s for the others, six drains, 1 s to 8 s between them.
+	if took := r.now - began; took != 24*time.Second {
+		t.Errorf("after %v", took)
+	}
+	r.do(`Cut id=5 next=2 records=2 bytes=5`)
+	// In its own second it is what ended the process, beside one that drained not.
+	r.do(`Exited process=2 reason="killed by SIGSEGV" code=139`)
+	if p := r.partition(1); p.Standing != "convicted" || r.partition(0).Standing != "" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestConvictIsSpacedFromItsFourthTryOn(t *testing.T) {
+	r := running(t, Config{}, "[0@0]")
+	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`)
+	failedAt := r.now
+	for n := 1; n <= 8; n++ {
+		p := itoa(n)
+		failedAt = r.now
+		r.do(`Exited process=` + p + ` reason="killed by SIGSEGV" code=139`)
+		if tries := r.partition(0).Tries; tries != n {
+			t.Fatalf("%d tries after %d failures", tries, n)
+		}
+		r.at(r.now + 500*time.Millisecond).do(`Ticked`)
+		r.at(r.now + 20*time.Second) // to start
+		got := r.all(`Launched process=`+itoa(n+1)+` pid=1`, `SpecGood process=`+itoa(n+1)+` inlets=["in"] outlets=["out"]`)
+		runs := r.now
+		for i := 0; !delivers(got, "tp=in/0"); i++ {
+			got = r.do(`Fetched tp=in/0`)
+			if at, ok := r.core.Wake(); !delivers(got, "tp=in/0") && ok && i < 10 {
+				got = r.at(at).do(`Ticked`)
+			} else if i == 10 {
+				t.Fatalf("try %d never comes", n)
+			}
+		}
+		if n >= 4 && 10*(runs-failedAt) > r.now-failedAt {
+			t.Errorf("try %d: recovering took %v of %v", n, runs-failedAt, r.now-failedAt)
+		}
+		if n < 4 && r.now > runs {
+			t.Errorf("try %d waits %v", n, r.now-runs)
+		}
+		r.do(`Cut id=` + itoa(n+1) + ` next=1 records=1 bytes=5`)
+	}
+}
+
+func TestConvictWaitsForWhatItsFailureVoided(t *testing.T) {
+	r := running(t, Config{}, "[0@0,1@0]")
+	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`, `Fetched tp=in/1`, `Cut id=2 next=9 records=9 bytes=5`)
+	r.all(`Failed process=1 id=1 message="no"`, `StoppedByProcess process=1`)
+	r.at(time.Second).all(`Ticked`, `Fetched tp=in/0`)
+	r.do(`SpecGood process=1 inlets=["in"] outlets=["out"]`)
+	r.at(10 * time.Minute).want(`Ticked`)
+	r.want(`Acked process=1 id=2`, `Seek tp=in/1`) // the void one
+	r.want(`Fetched tp=in/1`, `Deliver process=1 id=3 tp=in/1`)
+	r.do(`Cut id=3 next=9 records=9 bytes=5`)
+	r.at(20*time.Minute).want(`Acked process=1 id=3`, `Drop id=3`, `Commit`)
+	r.want(`Committed inlet="in" sequence=1`, `Deliver process=1 id=4 tp=in/0 attempt=2 maxRecords=1 `)
+	// Two tries in twenty minutes cost ten each: from the fourth on they are spaced.
+	if spaced := r.core.convicts.spaced; spaced != 10*10*time.Minute {
+		t.Errorf("spaced until %v", spaced)
+	}
+}
+
+func TestConvictIsAcquittedPastTheOldEndAndAReloadPardons(t *testing.T) {
+	r := running(t, Config{}, "[0@0,1@0]")
+	r.all(`Fetched tp=in/0`, `Cut id=1 next=2 records=2 bytes=5`)
+	for n := 1; n <= 6; n++ {
+		r.do(`Failed process=1 id=` + itoa(n) + ` message="no"`)
+		r.do(`StoppedByProcess process=1`)
+		r.at(r.now+time.Second).all(`Ticked`, `SpecGood process=1 inlets=["in"] outlets=["out"]`)
+		if n == 6 {
+			break
+		}
+		r.at(r.now + time.Minute).do(`Ticked`)
+		r.want(`Fetched tp=in/0`, `Deliver process=1 id=`+itoa(n+1)+` tp=in/0`)
+		r.do(`Cut id=` + itoa(n+1) + ` next=1 records=1 bytes=5`)
+	}
+	if p := r.partition(0); p.Tries != 6 || p.Why != "convicted" {
+		t.Fatalf("%+v", p)
+	}
+	r.do(`ReloadAsked reason="saved"`)
+	r.all(`StoppedByProcess process=1`, `Exited process=1 reason="exit 0"`, `Fetched tp=in/0`, `Launched process=2 pid=2`)
+	got := r.do(`SpecGood process=2 inlets=["in"] outlets=["out"]`)
+	if !delivers(got, "tp=in/0") {
+		t.Fatalf("not at once after the save: %q, %+v", got, r.partition(0))
+	}
+	r.do(`Cut id=7 next=1 records=1 bytes=5 more`)
+	got = r.do(`Acked process=2 id=7`)
+	if !delivers(got, "offset=1 attempt=1 maxRecords=1 ") {
+		t.Errorf("%q", got)
+	}
+	r.all(`Cut id=8 first=1 next=2 records=1 bytes=5`, `Committed inlet="in" sequence=1`)
+	if p := r.partition(0); p.Standing != "convicted" {
+		t.Errorf("acquitted before the old end: %+v", p)
+	}
+	r.do(`Acked process=2 id=8`)
+	r.at(r.now+time.Second).all(`Ticked`, `Committed inlet="in" sequence=2`)
+	if p := r.partition(0); p.Standing != "" {
+		t.Errorf("not acquitted: %+v", p)
+	}
+}
+
+func TestLosingAPartitionEndsItsAccusation(t *testing.T) {
+	r := crashed(t)
+	r.do(`Lost inlet="in"`)
+	r.do(`Assigned inlet="in" generation=9 starts=[0@0,1@0,2@0]`)
+	if p := r.partition(0); p.Standing != "" || len(r.core.trials.docket) != 0 {
+		t.Errorf("%+v", p)
+	}
+}

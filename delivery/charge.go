@@ -99,6 +99,7 @@ func (c *Core) judge(f *failure) (found bool) {
 // accuse puts a partition on the docket. A convict stays one.
 func (c *Core) accuse(a accusation, f *failure) {
 	ch := &a.part.charge
+	c.pay(a.part, true) // nothing waits for one that is charged itself
 	if ch.standing == blameless {
 		ch.standing = accused
 		ch.alone = trialAlone

@@ -38,6 +38,7 @@ const (
 // convict finds a partition guilty: it, and nobody who was accused beside it.
 func (c *Core) convict(a accusation, f *failure) {
 	p, ch := a.part, &a.part.charge
+	c.pay(p, true) // nothing waits for one that is charged itself
 	for _, other := range slices.Clone(c.trials.docket) {
 		if other != p && other.charge.standing == accused {
 			c.clear(other)

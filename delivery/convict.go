@@ -62,7 +62,7 @@ func (c *Core) convict(a accusation, f *failure) {
 	}
 	c.setGate(p, gateWaiting, c.now+wait)
 	text := verdict(p, f.how)
-	if !c.stop.asked && !c.cfg.ExitOnFailure && !(f.exited && c.cfg.Watch) {
+	if !c.stop.asked && !c.cfg.ExitOnFailure && !(f.exited && c.cfg.Watch) && !(c.cfg.Attach && (f.exited || f.kill)) {
 		text += fmt.Sprintf("; it is tried again in %v at the earliest, and the other partitions carry on", wait)
 	}
 	c.note(NoteConvicted, TP{}, text)

@@ -222,3 +222,27 @@ func TestLosingAPartitionEndsItsAccusation(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+// What a partition lost counts for nothing any more once it is convicted itself:
+// otherwise it would grow for as long as it waits.
+func TestADebtEndsWithTheConviction(t *testing.T) {
+	r := running(t, Config{}, "[0@0,1@0]")
+	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`, `Fetched tp=in/1`, `Cut id=2 next=1 records=1 bytes=5`)
+	r.all(`Failed process=1 id=1 message="no"`, `StoppedByProcess process=1`, `Acked process=1 id=2`)
+	r.do(`Fetched tp=in/1`)
+	r.at(time.Second).all(`Ticked`, `SpecGood process=1 inlets=["in"] outlets=["out"]`, `Cut id=3 next=1 records=1 bytes=5`)
+	r.do(`Failed process=1 id=3 message="no"`)
+	if n := len(r.core.convicts.debts); n != 0 {
+		t.Errorf("%d debts", n)
+	}
+}
+
+// A trial that another failure ends is none: it is due again.
+func TestATrialWithoutAnAnswerIsDueAgain(t *testing.T) {
+	r := crashed(t)
+	r.again(2, 500*time.Millisecond, "in/0", "in/1", "in/2")
+	r.all(`Cut id=4 next=2 records=2 bytes=5`, `Violated process=2 reason="half a frame"`, `Exited process=2 reason="killed"`)
+	if !r.core.partition(TP{"in", 0}).charge.due {
+		t.Errorf("%+v", r.partition(0))
+	}
+}

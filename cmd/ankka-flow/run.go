@@ -132,6 +132,7 @@ func (a *app) run(ctx context.Context, f *runFlags, args []string) error {
 		defer listener.Close()
 		cfg.Launch = attacher(listener, opts)
 	}
+	breakRule(&cfg)
 	d, err := driver.New(cfg)
 	if err != nil {
 		return err

@@ -29,9 +29,9 @@ def again(kind, number, tries):
     return True
 
 
-def work():
+def work(batch):
     """How long a batch takes, in seconds: so long that a fault finds one at work."""
-    return random.uniform(0, 0.2)
+    return random.uniform(0, min(0.2, 0.01 * len(batch.records)))
 
 
 class Soak(Streamlet):
@@ -45,7 +45,7 @@ class Forward(Soak):
     def process(self, batch):
         for record in batch.records:
             yield self.out.emit(record)
-        time.sleep(work())
+        time.sleep(work(batch))
 
 
 class Fan(Soak):
@@ -58,7 +58,7 @@ class Fan(Soak):
                     value=(record.value or b"") + b"|" + part,
                     headers=[*record.headers, ("part", part)],
                 )
-        await asyncio.sleep(work())
+        await asyncio.sleep(work(batch))
 
 
 class Trouble(Soak):
@@ -74,7 +74,7 @@ class Trouble(Soak):
                 raise ValueError(f"record {number} fails")
             if random.random() < 1 / 5000:
                 raise RuntimeError(f"record {number} fails by chance")
-        time.sleep(work())
+        time.sleep(work(batch))
 
 
 if __name__ == "__main__":

@@ -23,10 +23,12 @@ func Check(streams []Stream, e Evidence) *Report {
 // check is the judging of one stream.
 type check struct {
 	Stream
-	report  *Report
-	logs    Logs
-	inputs  map[int32][]*kgo.Record
-	commits map[int32][]Commit // only those that moved forward, by the inlet's partition
+	report *Report
+	logs   Logs
+	inputs map[int32][]*kgo.Record
+	// commits are those that were taken, asked those and the ones that may have
+	// been; only what moved forward, by the inlet's partition.
+	commits, asked map[int32][]Commit
 }
 
 // due is one record that an outlet must get.
@@ -40,7 +42,7 @@ type due struct {
 }
 
 func newCheck(s Stream, e Evidence, report *Report) *check {
-	c := &check{Stream: s, report: report, logs: e.Logs, inputs: e.Logs[s.Inlet], commits: map[int32][]Commit{}}
+	c := &check{Stream: s, report: report, logs: e.Logs, inputs: e.Logs[s.Inlet], commits: map[int32][]Commit{}, asked: map[int32][]Commit{}}
 	for _, commit := range e.Commits {
 		if commit.Group == s.Group && commit.Topic == s.Inlet {
 			c.commit(commit)
@@ -69,17 +71,28 @@ func (c *check) commit(commit Commit) {
 	if commit.Offset > end {
 		at(Beyond, "committed behind the log's end %d", end)
 	}
+	forward(c.asked, commit)
+	if commit.Asked {
+		return
+	}
 	before := c.commits[commit.Partition]
 	if n := len(before); n > 0 && commit.Offset < before[n-1].Offset {
 		at(Back, "committed after %d (commit %d of the log, at %d)", before[n-1].Offset, before[n-1].Log, before[n-1].At)
-	} else if n == 0 || commit.Offset > before[n-1].Offset {
-		c.commits[commit.Partition] = append(before, commit)
+	}
+	forward(c.commits, commit)
+}
+
+// forward keeps a commit that goes further than the ones before.
+func forward(commits map[int32][]Commit, commit Commit) {
+	before := commits[commit.Partition]
+	if n := len(before); n == 0 || commit.Offset > before[n-1].Offset {
+		commits[commit.Partition] = append(before, commit)
 	}
 }
 
-// committed is the first commit that says that a record is done.
-func (c *check) committed(in *kgo.Record) (Commit, bool) {
-	commits := c.commits[in.Partition]
+// first is the first of the commits that says that a record is done.
+func first(byPartition map[int32][]Commit, in *kgo.Record) (Commit, bool) {
+	commits := byPartition[in.Partition]
 	i, _ := slices.BinarySearchFunc(commits, in.Offset+1, func(c Commit, offset int64) int { return int(c.Offset - offset) })
 	if i == len(commits) {
 		return Commit{}, false
@@ -93,7 +106,7 @@ func (c *check) outlet(o Outlet) {
 	place := kgo.StickyKeyPartitioner(nil).ForTopic(o.Topic)
 	order := newOrder(c)
 	for _, log := range c.logs[o.Topic] {
-		late := newLateness(c)
+		again := newLateness(c)
 		for _, r := range log {
 			c.report.Written++
 			d := all[ID(r)]
@@ -101,14 +114,14 @@ func (c *check) outlet(o Outlet) {
 				c.at(Bytes, r, "nothing like it was due: key %.40q, number %q", r.Key, ID(r))
 				continue
 			}
-			if difference := compare(r, d.want); difference != "" {
+			if difference := Compare(r, d.want); difference != "" {
 				c.at(Bytes, r, "number %s: %s", ID(r), difference)
 			}
 			if want := place.Partition(d.want, o.Partitions); int(r.Partition) != want {
 				c.at(Bytes, r, "number %s: its key %.40q belongs on partition %d", ID(r), r.Key, want)
 			}
 			order.next(d, r)
-			late.next(d, r)
+			again.next(d, r)
 			if len(d.copies) > 0 {
 				c.report.Repeats++
 			}
@@ -141,30 +154,37 @@ func (c *check) due(o Outlet) map[string]*due {
 
 // present: the record is there, and was when its offset was committed.
 func (c *check) present(topic, id string, d *due) {
-	commit, done := c.committed(d.in)
+	commit, done := first(c.commits, d.in)
+	asked, any := first(c.asked, d.in)
 	switch {
 	case len(d.copies) == 0 && done:
 		c.at(Skipped, d.in, "%s does not have number %s, and %d is committed (commit %d of the log, at %d)", topic, id, commit.Offset, commit.Log, commit.At)
+	case len(d.copies) == 0 && any:
+		c.at(Early, d.in, "%s does not have number %s, and %d was to be committed (at %d)", topic, id, asked.Offset, asked.At)
 	case len(d.copies) == 0:
 		c.at(Lost, d.in, "%s does not have number %s", topic, id)
-	case done && appended(d.copies[0]) > commit.At:
+	case any && asked.precedes(d.copies[0]):
 		c.at(Early, d.in, "%d was committed at %d (commit %d of the log), and %s/%d@%d with number %s was appended at %d",
-			commit.Offset, commit.At, commit.Log, topic, d.copies[0].Partition, d.copies[0].Offset, id, appended(d.copies[0]))
+			asked.Offset, asked.At, asked.Log, topic, d.copies[0].Partition, d.copies[0].Offset, id, appended(d.copies[0]))
 	}
 }
 
 // at notes a violation at a record.
 func (c *check) at(kind Kind, r *kgo.Record, text string, args ...any) {
-	c.report.Violations = append(c.report.Violations, Violation{
-		Kind: kind, Group: c.Group, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Text: fmt.Sprintf(text, args...),
-	})
+	v := Violation{Kind: kind, Group: c.Group, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Text: fmt.Sprintf(text, args...)}
+	if kind == late {
+		c.report.Late = append(c.report.Late, v)
+		return
+	}
+	c.report.Violations = append(c.report.Violations, v)
 }
 
 // appended is the leader's clock at the append, in milliseconds.
 func appended(r *kgo.Record) int64 { return r.Timestamp.UnixMilli() }
 
-// compare says in what two records differ, or "".
-func compare(got, want *kgo.Record) string {
+// Compare says in what key, value and headers of two records differ, or "".
+// Null and empty are different.
+func Compare(got, want *kgo.Record) string {
 	if !same(got.Key, want.Key) {
 		return fmt.Sprintf("key %.60q, want %.60q", got.Key, want.Key)
 	}

@@ -77,6 +77,12 @@ func (s *story) check(partitions int) *Report {
 	}}}}, s.evidence)
 }
 
+// asked is a commit that was seen on its way, with what the outlet then had.
+func (s *story) asked(offset, end int64) *story {
+	s.evidence.Commits = append(s.evidence.Commits, Commit{Group: "g", Topic: "in", Offset: offset, Asked: true, Ends: map[string]map[int32]int64{"out": {0: end}}})
+	return s
+}
+
 func kinds(r *Report) string {
 	var all []string
 	for _, v := range r.Violations {
@@ -102,6 +108,7 @@ func TestAllowed(t *testing.T) {
 		"a late batch behind the commit":                    {tell(4).out(2, 0, 1).commit(2).out(1, 0, 1).out(2, 2, 3).commit(4), 2, 2},
 		"a late batch that the commit cuts":                 {tell(4).out(2, 0, 1).commit(1).out(1, 0, 1).commit(2).out(2, 2, 3).commit(4), 2, 1},
 		"late twice, with work between":                     {tell(4).out(2, 0).commit(1).out(1, 0).out(1, 1).out(2, 1, 2).commit(3).out(1, 1).out(2, 3).commit(4), 3, 2},
+		"asked for, and refused":                            {tell(2).out(1, 0, 1).asked(2, 2).out(2, 0, 1).commit(2).asked(1, 4), 2, 0},
 		"the same commit again":                             {tell(1).out(1, 0).commit(1).commit(1), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,8 +116,8 @@ func TestAllowed(t *testing.T) {
 			if len(r.Violations) > 0 {
 				t.Errorf("violations: %v", r.Violations)
 			}
-			if r.Repeats != c.repeats || r.Late != c.late {
-				t.Errorf("%d repeats, %d late, want %d, %d", r.Repeats, r.Late, c.repeats, c.late)
+			if r.Repeats != c.repeats || len(r.Late) != c.late {
+				t.Errorf("%d repeats, %d late, want %d, %d", r.Repeats, len(r.Late), c.repeats, c.late)
 			}
 		})
 	}
@@ -136,6 +143,9 @@ func TestViolations(t *testing.T) {
 		"a record is missing in the middle":        {tell(3).out(1, 0, 2).commit(3), "order skipped"},
 		"two change places":                        {tell(3).out(1, 0, 2, 1).commit(3), "order order"},
 		"written only after the commit":            {tell(2).out(1, 0).commit(2).out(1, 1), "early"},
+		"asked for before it is written":           {tell(2).out(1, 0).asked(2, 1).out(1, 1).commit(2), "early"},
+		"asked for, and never written":             {tell(2).out(1, 0).asked(2, 1), "early"},
+		"asked for behind the end":                 {tell(1).out(1, 0).asked(2, 1), "beyond"},
 		"a commit goes back":                       {tell(2).out(1, 0, 1).commit(2).commit(1), "back"},
 		"a commit behind the end":                  {tell(1).out(1, 0).commit(2), "beyond"},
 		"again after the commit, same producer":    {tell(4).out(1, 0, 1).commit(2).out(1, 0, 1).out(1, 2, 3).commit(4), "again again"},

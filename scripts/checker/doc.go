@@ -38,7 +38,9 @@
 // the millisecond of the append, or one between the append at the leader and its
 // confirmation. The latter is a fault only when the leader's copy is then lost,
 // and that is seen as a lost record.
-// Commits are compared in the order of their log, which needs no clock.
+// Commits are compared in the order of their log, which needs no clock. A test
+// that sees the requests of an embedded broker gives Commit.Ends instead, which
+// is exact, and commits that were only asked for.
 //
 // # The window without a fence
 //

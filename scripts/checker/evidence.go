@@ -54,6 +54,21 @@ type Commit struct {
 	At int64
 	// Log is where the commit stands in the log of commits.
 	Log int64
+	// Asked: it was seen on its way to the coordinator, and whether it was taken
+	// is not known. It is judged for early and beyond alone.
+	Asked bool
+	// Ends, where known, is what the outlets' logs held when the commit was
+	// seen, by topic and partition. Then they, and not the clock, say which of
+	// an output and the commit came first.
+	Ends map[string]map[int32]int64
+}
+
+// precedes is whether a record was appended after the commit.
+func (c *Commit) precedes(r *kgo.Record) bool {
+	if c.Ends != nil {
+		return r.Offset >= c.Ends[r.Topic][r.Partition]
+	}
+	return appended(r) > c.At
 }
 
 // Evidence is everything that is judged.
@@ -76,6 +91,8 @@ const (
 	Back    Kind = "back"
 	Beyond  Kind = "beyond"
 	Again   Kind = "again"
+	// late is the kind of what is in Report.Late: allowed, and told.
+	late Kind = "late"
 )
 
 // Violation is one broken rule, and where. Topic, Partition and Offset name the
@@ -101,9 +118,10 @@ type Report struct {
 	// Inputs counts the records of the inlets, each once for every stream; Due
 	// the records that they call for, Written those in the outlets' logs.
 	Inputs, Due, Written int
-	// Repeats counts records that were written before, Late those among them
-	// that came through the window without a fence.
-	Repeats, Late int
+	// Repeats counts records that were written before.
+	Repeats int
+	// Late are the repeats that came through the window without a fence.
+	Late []Violation
 	// Commits counts the offsets that were committed.
 	Commits int
 }

@@ -94,10 +94,10 @@ func newLateness(c *check) *lateness { return &lateness{c: c, late: map[lateWrit
 
 // next takes the log's next record in, before it is one of d's copies.
 func (l *lateness) next(d *due, r *kgo.Record) {
-	commit, done := l.c.committed(d.in)
+	commit, done := first(l.c.commits, d.in)
 	who, batch := lateWriter{r.ProducerID, d.in.Partition}, lateBatch{r.ProducerEpoch, appended(r)}
 	before, any := l.late[who]
-	if len(d.copies) == 0 || !done || appended(r) <= commit.At {
+	if len(d.copies) == 0 || !done || !commit.precedes(r) {
 		if any && before != batch { // the rest of a late batch may be due
 			delete(l.late, who)
 		}
@@ -106,20 +106,21 @@ func (l *lateness) next(d *due, r *kgo.Record) {
 	by, others := int64(-1), false
 	for _, copy := range d.copies {
 		by = copy.ProducerID
-		others = others || copy.ProducerID != r.ProducerID && appended(copy) <= commit.At
+		others = others || copy.ProducerID != r.ProducerID && !commit.precedes(copy)
 	}
 	l.late[who] = batch
 	switch {
 	case !others:
-		l.again(d, r, commit, "of its own producer, which wrote it before (the last copy is of %d)", by)
+		l.again(Again, d, r, commit, "of its own producer, which wrote it before (the last copy is of %d)", by)
 	case any && before != batch:
-		l.again(d, r, commit, "of a producer that had its one late batch at %d already", before.at)
+		l.again(Again, d, r, commit, "of a producer that had its one late batch at %d already", before.at)
 	default:
-		l.c.report.Late++
+		l.again(late, d, r, commit, "(the last copy is of %d)", by)
 	}
 }
 
-func (l *lateness) again(d *due, r *kgo.Record, commit Commit, why string, args ...any) {
+// again tells of a repeat after its commit.
+func (l *lateness) again(kind Kind, d *due, r *kgo.Record, commit Commit, why string, args ...any) {
 	all := append([]any{ID(r), d.in.Topic, d.in.Partition, d.in.Offset, r.ProducerID, appended(r), commit.Offset, commit.At}, args...)
-	l.c.at(Again, r, "number %s of %s/%d@%d came again from producer %d at %d, after the commit of %d at %d: "+why, all...)
+	l.c.at(kind, r, "number %s of %s/%d@%d came again from producer %d at %d, after the commit of %d at %d "+why, all...)
 }

@@ -133,12 +133,17 @@ func (k *soak) judge(ctx context.Context) (*checker.Report, error) {
 	if inlet != k.written {
 		return nil, fmt.Errorf("%d records were written and confirmed, the inlet's log has %d: the cluster lost or doubled some", k.written, inlet)
 	}
-	if len(report.Violations) > 0 {
-		if err := k.keepLogs(logs, commits); err != nil {
-			return nil, err
-		}
+	if len(report.Violations) == 0 && !k.keep {
+		return report, nil
 	}
-	return report, nil
+	var late strings.Builder
+	for _, v := range report.Late {
+		fmt.Fprintln(&late, v)
+	}
+	if err := os.WriteFile(filepath.Join(k.dir, "late.txt"), []byte(late.String()), 0o644); err != nil {
+		return nil, err
+	}
+	return report, k.keepLogs(logs, commits)
 }
 
 // keepLogs writes down what the checker read: the cluster ends with the soak.
@@ -191,10 +196,10 @@ func (k *soak) conclude(report *checker.Report) error {
 	}
 	fmt.Println("faults:", strings.Join(byKind, "; "))
 	defer fmt.Printf("soak: seed %d, %.1f min, %d faults, %d supervisors, %d records in, %d due, %d written, %d repeats (%d late), %d commits, %d violations\n",
-		k.seed, k.minutes, faults, len(k.all), k.written, report.Due, report.Written, report.Repeats, report.Late, report.Commits, len(violations))
+		k.seed, k.minutes, faults, len(k.all), k.written, report.Due, report.Written, report.Repeats, len(report.Late), report.Commits, len(violations))
 	if len(violations) == 0 {
 		if k.keep {
-			return nil
+			return k.keepBrokerLogs()
 		}
 		return os.RemoveAll(k.dir)
 	}

@@ -58,8 +58,8 @@ func TestAdversary_Broker(t *testing.T) {
 			a.feed(50)
 			a.awaitAll(30 * time.Second)
 			a.stopAll()
-			written := a.check(c.allowed)
-			t.Logf("%d records in, %v written, %d commits, %d failures, %d KiB", len(a.inputs), written, len(a.commits), m.count(`"event":"failed"`), m.peak)
+			report := a.check(c.allowed)
+			t.Logf("%d records in, %d written, %d commits, %d failures, %d KiB", len(a.inputs), report.Written, report.Commits, m.count(`"event":"failed"`), m.peak)
 		})
 	}
 }
@@ -266,8 +266,8 @@ func TestAdversary_Streamlet(t *testing.T) {
 			}
 			a.awaitAll(60 * time.Second)
 			a.stopAll()
-			written := a.check(strictness{})
-			t.Logf("%d records in, %v written, ready %d times, %d KiB", len(a.inputs), written, m.readies, m.peak)
+			report := a.check(strictness{})
+			t.Logf("%d records in, %d written, ready %d times, %d KiB", len(a.inputs), report.Written, m.readies, m.peak)
 			if info := a.cluster.GroupInfo(advGroup); len(info.Members) > 0 {
 				t.Errorf("left in the group: %+v", info.Members)
 			}
@@ -288,8 +288,8 @@ func TestAdversary_Group(t *testing.T) {
 			a.harassGroup(2*usual+adversaryTime(), dynamic)
 			a.awaitAll(40 * time.Second)
 			a.stopAll()
-			written := a.check(strictness{late: true})
-			t.Logf("%d records in, %v written, %d members, %d commits", len(a.inputs), written, len(a.members), len(a.commits))
+			report := a.check(strictness{})
+			t.Logf("%d records in, %d written, %d members, %d commits", len(a.inputs), report.Written, len(a.members), report.Commits)
 			if info := a.cluster.GroupInfo(advGroup); dynamic && len(info.Members) > 0 {
 				a.until("killed members are gone", 4*time.Second, func() bool { return len(a.cluster.GroupInfo(advGroup).Members) == 0 })
 			}
@@ -418,8 +418,8 @@ func TestAdversary_KillAtEveryRequest(t *testing.T) {
 			m.awaitReady(ready + 1)
 			a.awaitAll(20 * time.Second)
 			a.stopAll()
-			written := a.check(strictness{})
-			t.Logf("killed at the first to the %dth request: %v; %d records in, %v written", n-1, counts, len(a.inputs), written)
+			report := a.check(strictness{})
+			t.Logf("killed at the first to the %dth request: %v; %d records in, %d written", n-1, counts, len(a.inputs), report.Written)
 		})
 	}
 }
@@ -462,8 +462,8 @@ func TestAdversary_Stop(t *testing.T) {
 	m.awaitReady(21)
 	a.awaitAll(20 * time.Second)
 	a.stopAll()
-	written := a.check(strictness{once: true}) // nothing was interrupted, so nothing comes again
-	t.Logf("%d records in, %v written", len(a.inputs), written)
+	report := a.check(strictness{once: true}) // nothing was interrupted, so nothing comes again
+	t.Logf("%d records in, %d written", len(a.inputs), report.Written)
 }
 
 // TestAdversary_StopWithoutBroker: whatever the broker does or does not do, a
@@ -494,7 +494,7 @@ func TestAdversary_StopWithoutBroker(t *testing.T) {
 			m.start()
 			a.awaitAll(20 * time.Second)
 			a.stopAll()
-			a.check(strictness{late: true})
+			a.check(strictness{})
 		})
 	}
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/scripts/checker"
 )
 
 const (
@@ -64,7 +65,7 @@ func TestProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cluster.Close()
-	watch := watchRequests(t, cluster)
+	watch := watchCommits(cluster, proofStreams())
 	brokers := cluster.ListenAddrs()
 	inputs := &proofInputs{}
 
@@ -78,12 +79,9 @@ func TestProof(t *testing.T) {
 	for _, mode := range proofModes {
 		runs[mode].stop(t)
 	}
-	logs := readLogs(ctx, t, brokers, topics)
-	for _, mode := range proofModes {
-		checkOutputs(t, mode, false, inputs, logs)
-	}
-	checkCommits(t, inputs, watch)
-	t.Logf("%d records, %d kills of a process, %d of a supervisor, %d commits seen", proofRecords, proofProcessKills, proofOwnKills, len(watch.commits))
+	report := watch.check(ctx, t)
+	proofFigures(t, report, proofRecords)
+	t.Logf("%d kills of a process, %d of a supervisor", proofProcessKills, proofOwnKills)
 }
 
 // proofInput is one input record as it was written.
@@ -396,255 +394,43 @@ func readLogs(ctx context.Context, t *testing.T, brokers, topics []string) proof
 	return logs
 }
 
-// expected is what a mode writes to a topic for an input, nil for nothing.
-func expected(mode, topic string, in *kgo.Record, number int) *kgo.Record {
-	other := topic == "proof-"+mode+".other"
-	switch {
-	case mode == "drop" && number%3 != 0, other && mode != "fan":
-		return nil
-	case other:
-		return &kgo.Record{Key: in.Key, Value: append(slices.Clone(in.Value), "|copy"...), Headers: in.Headers}
+// proofStreams is what the streamlets must do, as the checker takes it.
+func proofStreams() []checker.Stream {
+	var streams []checker.Stream
+	for _, mode := range proofModes {
+		name := "proof-" + mode
+		out := outlet(name+".out", proofPartitions, func(in *kgo.Record) *kgo.Record {
+			if n, err := strconv.Atoi(checker.ID(in)); mode == "drop" && err == nil && n%3 != 0 {
+				return nil
+			}
+			return in
+		})
+		other := outlet(name+".other", proofPartitions, func(in *kgo.Record) *kgo.Record {
+			if mode != "fan" {
+				return nil
+			}
+			return &kgo.Record{Key: in.Key, Value: append(slices.Clone(in.Value), "|copy"...), Headers: in.Headers}
+		})
+		streams = append(streams, checker.Stream{Group: name + "." + name + ".in", Inlet: "proof.in", Outlets: []checker.Outlet{out, other}})
 	}
-	return in
+	return streams
 }
 
-// numberOf is the number in a record's first header.
-func numberOf(t *testing.T, r *kgo.Record) int {
+// proofFigures: all of the input was there to be judged, once for each mode.
+func proofFigures(t *testing.T, r *checker.Report, records int) {
 	t.Helper()
-	if len(r.Headers) == 0 {
-		t.Fatalf("%s/%d@%d: no headers", r.Topic, r.Partition, r.Offset)
+	if r.Inputs != records*len(proofModes) {
+		t.Errorf("%d records were judged, want %d", r.Inputs, records*len(proofModes))
 	}
-	n, err := strconv.Atoi(string(r.Headers[0].Value))
-	if err != nil {
-		t.Fatalf("%s/%d@%d: %v", r.Topic, r.Partition, r.Offset, err)
-	}
-	return n
-}
-
-// checkOutputs: everything is there, byte for byte, on the partition of its
-// key, and per key each record follows the one before it or goes back to one
-// that was there already (a redelivery from a commit), never ahead.
-// late: two supervisors share the group, and the last request of a frozen or
-// killed one may be appended behind the next one's; then a key goes back and
-// comes forward again over what is there already, but never ahead of it.
-func checkOutputs(t *testing.T, mode string, late bool, inputs *proofInputs, logs proofLogs) {
-	t.Helper()
-	for _, topic := range []string{"proof-" + mode + ".out", "proof-" + mode + ".other"} {
-		want := map[string][]int{} // key to the numbers that are due, in order
-		for _, in := range inputs.all {
-			if expected(mode, topic, in.record, in.number) != nil {
-				want[string(in.record.Key)] = append(want[string(in.record.Key)], in.number)
-			}
-		}
-		place := map[string]map[int]int{} // key to number to its place in want
-		for key, numbers := range want {
-			place[key] = map[int]int{}
-			for i, n := range numbers {
-				place[key][n] = i
-			}
-		}
-		seen := map[string]int{} // key to how many of want are there
-		last := map[string]int{} // key to the place of the newest
-		written := 0
-		for _, log := range logs[topic] {
-			for _, r := range log {
-				written++
-				key, number := string(r.Key), numberOf(t, r)
-				i, due := place[key][number]
-				if !due {
-					t.Fatalf("%s/%d@%d: number %d was not due there", topic, r.Partition, r.Offset, number)
-				}
-				in := inputs.all[number]
-				compareRecord(t, topic, r, expected(mode, topic, in.record, number), in.partition)
-				previous, any := last[key]
-				if !any {
-					previous = -1
-				}
-				if late {
-					previous = seen[key] - 1
-				}
-				if i > previous+1 {
-					t.Fatalf("%s/%d@%d: key %s: number %d came where %d was due, with %d there before", topic, r.Partition, r.Offset, key, number, want[key][previous+1], seen[key])
-				}
-				last[key] = i
-				seen[key] = max(seen[key], i+1)
-			}
-		}
-		due := 0
-		for key, numbers := range want {
-			due += len(numbers)
-			if seen[key] != len(numbers) {
-				t.Errorf("%s: key %s: %d of %d are there; number %d is lost", topic, key, seen[key], len(numbers), numbers[seen[key]])
-			}
-		}
-		t.Logf("%s: %d due, %d written", topic, due, written)
-	}
+	t.Logf("%d records in, %d due, %d written, %d repeats, %d of them late, %d commits", records, r.Due, r.Written, r.Repeats, len(r.Late), r.Commits)
 }
 
 func compareRecord(t *testing.T, topic string, got, want *kgo.Record, partition int32) {
 	t.Helper()
-	same := sameBytes(got.Key, want.Key) && sameBytes(got.Value, want.Value) && len(got.Headers) == len(want.Headers)
-	for i := 0; same && i < len(want.Headers); i++ {
-		same = got.Headers[i].Key == want.Headers[i].Key && sameBytes(got.Headers[i].Value, want.Headers[i].Value)
-	}
-	if !same {
-		t.Fatalf("%s/%d@%d:\n got %q %q %q\nwant %q %q %q", topic, got.Partition, got.Offset, got.Key, got.Value, got.Headers, want.Key, want.Value, want.Headers)
+	if difference := checker.Compare(got, want); difference != "" {
+		t.Fatalf("%s/%d@%d: %s", topic, got.Partition, got.Offset, difference)
 	}
 	if got.Partition != partition {
 		t.Fatalf("%s/%d@%d: its key belongs on partition %d", topic, got.Partition, got.Offset, partition)
-	}
-}
-
-// sameBytes tells null from empty.
-func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
-
-// seenCommit is an OffsetCommit of one partition, with its place among all
-// requests that the broker got.
-type seenCommit struct {
-	order     int
-	mode      string
-	partition int32
-	offset    int64
-}
-
-// requestWatch is what the broker was asked, in order.
-type requestWatch struct {
-	mu      sync.Mutex
-	order   int
-	written map[string]map[int]int // topic to number to the order of its first produce
-	commits []seenCommit
-	repeats []seenRepeat
-}
-
-// seenRepeat is a record that was sent to an outlet's topic once more.
-type seenRepeat struct {
-	order  int
-	topic  string
-	number int
-}
-
-func watchRequests(t *testing.T, cluster *kfake.Cluster) *requestWatch {
-	t.Helper()
-	w := &requestWatch{written: map[string]map[int]int{}}
-	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		w.produce(t, req.(*kmsg.ProduceRequest))
-		return nil, nil, false
-	})
-	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		w.commit(req.(*kmsg.OffsetCommitRequest))
-		return nil, nil, false
-	})
-	return w
-}
-
-func (w *requestWatch) produce(t *testing.T, req *kmsg.ProduceRequest) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.order++
-	for _, topic := range req.Topics {
-		if topic.Topic == "proof.in" {
-			continue
-		}
-		if w.written[topic.Topic] == nil {
-			w.written[topic.Topic] = map[int]int{}
-		}
-		for _, partition := range topic.Partitions {
-			var batch kmsg.RecordBatch
-			if err := batch.ReadFrom(partition.Records); err != nil {
-				t.Errorf("a produce to %s that franz-go cannot read: %v", topic.Topic, err)
-				continue
-			}
-			records, err := kfake.BatchRecords(batch)
-			if err != nil {
-				t.Errorf("a produce to %s that franz-go cannot read: %v", topic.Topic, err)
-				continue
-			}
-			for _, r := range records {
-				n, err := strconv.Atoi(string(r.Headers[0].Value))
-				if err != nil {
-					t.Errorf("a produce to %s without a number: %v", topic.Topic, err)
-					continue
-				}
-				if _, ok := w.written[topic.Topic][n]; !ok {
-					w.written[topic.Topic][n] = w.order
-				} else {
-					w.repeats = append(w.repeats, seenRepeat{order: w.order, topic: topic.Topic, number: n})
-				}
-			}
-		}
-	}
-}
-
-func (w *requestWatch) commit(req *kmsg.OffsetCommitRequest) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.order++
-	for _, mode := range proofModes {
-		if req.Group != "proof-"+mode+".proof-"+mode+".in" {
-			continue
-		}
-		for _, topic := range req.Topics {
-			for _, p := range topic.Partitions {
-				w.commits = append(w.commits, seenCommit{order: w.order, mode: mode, partition: p.Partition, offset: p.Offset})
-			}
-		}
-	}
-}
-
-// checkCommits: when a commit was sent, everything that is due for the offsets
-// before it had been sent to the broker; that it is in the log is what
-// checkOutputs sees, and that it was confirmed follows from both, because a
-// commit is never followed by a redelivery of what is before it: that is checked
-// too. And no commit goes back.
-func checkCommits(t *testing.T, inputs *proofInputs, w *requestWatch) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.commits) == 0 {
-		t.Fatal("no commit was seen")
-	}
-	byOffset := make([][]proofInput, proofPartitions)
-	for _, in := range inputs.all {
-		byOffset[in.partition] = append(byOffset[in.partition], in)
-	}
-	for p := range byOffset {
-		slices.SortFunc(byOffset[p], func(a, b proofInput) int { return int(a.offset - b.offset) })
-	}
-	type owner struct {
-		mode      string
-		partition int32
-	}
-	checked := map[owner]int64{}
-	for _, c := range w.commits {
-		o := owner{c.mode, c.partition}
-		if c.offset < checked[o] {
-			t.Errorf("%s: partition %d: a commit of %d after one of %d", c.mode, c.partition, c.offset, checked[o])
-		}
-		for ; checked[o] < c.offset; checked[o]++ {
-			in := byOffset[c.partition][checked[o]]
-			for _, topic := range []string{"proof-" + c.mode + ".out", "proof-" + c.mode + ".other"} {
-				if expected(c.mode, topic, in.record, in.number) == nil {
-					continue
-				}
-				if at, ok := w.written[topic][in.number]; !ok || at > c.order {
-					t.Fatalf("%s: offset %d of partition %d was committed before %s got its output", c.mode, c.offset, c.partition, topic)
-				}
-			}
-		}
-	}
-	for _, r := range w.repeats {
-		in := inputs.all[r.number]
-		for _, c := range w.commits {
-			if c.order > r.order {
-				break
-			}
-			if r.topic == "proof-"+c.mode+".out" || r.topic == "proof-"+c.mode+".other" {
-				if c.partition == in.partition && c.offset > in.offset {
-					t.Fatalf("%s: number %d, offset %d of partition %d, came again after a commit of %d", r.topic, r.number, in.offset, in.partition, c.offset)
-				}
-			}
-		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/scripts/checker"
 )
 
 const realRecords = 30_000
@@ -62,13 +63,7 @@ func TestKafka_Proof(t *testing.T) {
 	for _, run := range p.runs {
 		run.stop(t)
 	}
-	logs := readLogs(c.ctx, t, strings.Split(c.brokers, ","), topics)
-	for _, mode := range proofModes {
-		checkOutputs(t, mode, mode == "forward", p.inputs, logs)
-	}
-	watch := c.watchLogs(logs)
-	checkCommits(t, p.inputs, watch)
-	t.Logf("%d records, %d commits seen", realRecords, len(watch.commits))
+	proofFigures(t, c.judge(topics, proofStreams()), realRecords)
 }
 
 // feedThroughFaults writes the input in as many parts as there are faults, one
@@ -194,48 +189,21 @@ func (c *realCluster) coordinator(group string) int32 {
 	return one.NodeID
 }
 
-// watchLogs is the order of outputs and commits by the brokers' clock, in
-// milliseconds, as the checks of the embedded broker take it.
-func (c *realCluster) watchLogs(logs proofLogs) *requestWatch {
+// judge has the checker read the logs, those of the groups' commits included.
+func (c *realCluster) judge(topics []string, streams []checker.Stream) *checker.Report {
 	c.t.Helper()
-	w := &requestWatch{written: map[string]map[int]int{}}
-	for topic, partitions := range logs {
-		if topic == "proof.in" {
-			continue
-		}
-		w.written[topic] = map[int]int{}
-		for _, log := range partitions {
-			for _, r := range log {
-				n := numberOf(c.t, r)
-				if at, ok := w.written[topic][n]; !ok || int(r.Timestamp.UnixMilli()) < at {
-					w.written[topic][n] = int(r.Timestamp.UnixMilli())
-				}
-			}
-		}
-	}
-	for _, log := range c.readWith("__consumer_offsets") {
-		for _, r := range log {
-			c.addCommit(w, r)
-		}
-	}
-	return w
-}
-
-func (c *realCluster) addCommit(w *requestWatch, r *kgo.Record) {
-	c.t.Helper()
-	key, value := kmsg.NewOffsetCommitKey(), kmsg.NewOffsetCommitValue()
-	if len(r.Key) < 2 || r.Key[1] > 1 || r.Value == nil { // a member's or a tombstone
-		return
-	}
-	if err := key.ReadFrom(r.Key); err != nil {
+	brokers := strings.Split(c.brokers, ",")
+	logs, err := checker.Read(c.ctx, brokers, topics...)
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := value.ReadFrom(r.Value); err != nil {
+	var groups []string
+	for _, s := range streams {
+		groups = append(groups, s.Group)
+	}
+	commits, err := checker.ReadCommits(c.ctx, brokers, groups...)
+	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, mode := range proofModes {
-		if key.Group == "proof-"+mode+".proof-"+mode+".in" {
-			w.commits = append(w.commits, seenCommit{order: int(value.CommitTimestamp), mode: mode, partition: key.Partition, offset: value.Offset})
-		}
-	}
+	return violations(c.t, checker.Check(streams, checker.Evidence{Logs: logs, Commits: commits}))
 }

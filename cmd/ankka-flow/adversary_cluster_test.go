@@ -20,7 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/scripts/checker"
 )
 
 const (
@@ -56,18 +57,9 @@ type adversary struct {
 	reader  *kgo.Client
 	admin   *kadm.Client
 	inputs  []proofInput
-	mu      sync.Mutex
-	commits []askedCommit
+	commits *commitWatch
 	members []*member
-	topics  []string
 	faults  []*kfake.FaultHandle
-}
-
-// askedCommit is an OffsetCommit as it reached the broker.
-type askedCommit struct {
-	offsets map[int32]int64            // what it asks for
-	before  map[int32]int64            // what the group has committed
-	ends    map[string]map[int32]int64 // what the outlets' logs hold
 }
 
 // adversarySeed is printed, and given by ADVERSARY_SEED to choose the same
@@ -95,7 +87,7 @@ func startAdversary(t *testing.T, does behaviour, env ...string) *adversary {
 	does.State = t.TempDir()
 	a := &adversary{
 		t: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), net: newFlaky(), does: does, env: env,
-		mark: fmt.Sprintf("ADVERSARY_MARK=%s-%d", t.Name(), seed), topics: []string{advOut, advOther},
+		mark: fmt.Sprintf("ADVERSARY_MARK=%s-%d", t.Name(), seed),
 	}
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(3), kfake.ListenFn(a.net.listen), kfake.GroupMinSessionTimeout(time.Second),
@@ -105,7 +97,15 @@ func startAdversary(t *testing.T, does behaviour, env ...string) *adversary {
 	}
 	t.Cleanup(cluster.Close)
 	a.cluster = cluster
-	a.watch()
+	stream := checker.Stream{Group: advGroup, Inlet: advIn, Outlets: []checker.Outlet{
+		outlet(advOut, 3, func(in *kgo.Record) *kgo.Record { return in }),
+	}}
+	if does.Fan {
+		stream.Outlets = append(stream.Outlets, outlet(advOther, 8, func(in *kgo.Record) *kgo.Record {
+			return &kgo.Record{Key: in.Key, Value: append(slices.Clone(in.Value), "|copy"...), Headers: in.Headers}
+		}))
+	}
+	a.commits = watchCommits(cluster, []checker.Stream{stream})
 	brokers := kgo.SeedBrokers(cluster.ListenAddrs()...)
 	if a.writer, err = kgo.NewClient(brokers, kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.MetadataMinAge(50*time.Millisecond), kgo.MaxProduceRequestsInflightPerBroker(1)); err != nil {
 		t.Fatal(err)
@@ -117,41 +117,6 @@ func startAdversary(t *testing.T, does behaviour, env ...string) *adversary {
 	t.Cleanup(a.reader.Close)
 	a.admin = kadm.NewClient(a.reader)
 	return a
-}
-
-// watch notes every commit that reaches a broker, with what is in the logs and
-// in the group at that time.
-func (a *adversary) watch() {
-	a.cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		a.cluster.KeepControl()
-		q := req.(*kmsg.OffsetCommitRequest)
-		if q.Group != advGroup {
-			return nil, nil, false
-		}
-		c := askedCommit{offsets: map[int32]int64{}, before: map[int32]int64{}, ends: map[string]map[int32]int64{}}
-		for _, topic := range q.Topics {
-			for _, p := range topic.Partitions {
-				c.offsets[p.Partition] = p.Offset
-			}
-		}
-		a.cluster.SleepControl(func() { // the cluster answers nothing from within a control
-			for _, topic := range a.topics {
-				c.ends[topic] = map[int32]int64{}
-				for _, p := range a.cluster.PartitionInfos(topic) {
-					c.ends[topic][p.Partition] = p.HighWatermark
-				}
-			}
-			if info := a.cluster.GroupInfo(advGroup); info != nil {
-				for p, committed := range info.Commits[advIn] {
-					c.before[p] = committed.Offset
-				}
-			}
-			a.mu.Lock()
-			a.commits = append(a.commits, c)
-			a.mu.Unlock()
-		})
-		return nil, nil, false
-	})
 }
 
 // feed writes n records, a few at a time.
@@ -260,18 +225,14 @@ func (a *adversary) awaitAll(limit time.Duration) {
 
 // strictness is what a check allows.
 type strictness struct {
-	// late: the last request of a frozen or killed supervisor may be appended
-	// behind the next one's, so that a key may go back and come forward again
-	// over what is there already. A record never comes before the one due.
-	late bool
 	// once: nothing is written twice.
 	once bool
 	// partly: not everything has been handled yet.
 	partly bool
 }
 
-// check reads the logs with franz-go and judges them and every commit seen.
-func (a *adversary) check(s strictness) (written map[string]int) {
+// check reads the logs and has them judged with every commit seen.
+func (a *adversary) check(s strictness) *checker.Report {
 	a.t.Helper()
 	for n, m := range a.members {
 		// A redelivery may repeat what was written and not committed: a session
@@ -281,99 +242,18 @@ func (a *adversary) check(s strictness) (written map[string]int) {
 			s.once = false
 		}
 	}
-	written = map[string]int{}
-	firsts := map[string]map[int]*kgo.Record{}
-	for _, topic := range a.topics {
-		if topic == advOther && !a.does.Fan {
-			continue
-		}
-		firsts[topic], written[topic] = a.checkTopic(topic, s)
+	var but []checker.Kind
+	if s.partly {
+		but = append(but, checker.Lost)
 	}
-	a.checkCommitted(firsts)
-	return written
-}
-
-// due is what an outlet gets for an input.
-func due(topic string, in *kgo.Record) *kgo.Record {
-	if topic == advOther {
-		return &kgo.Record{Key: in.Key, Value: append(slices.Clone(in.Value), "|copy"...), Headers: in.Headers}
+	report := a.commits.check(a.ctx, a.t, but...)
+	if s.once && report.Repeats > 0 {
+		a.t.Errorf("%d records were written twice", report.Repeats)
 	}
-	return in
-}
-
-func (a *adversary) checkTopic(topic string, s strictness) (firsts map[int]*kgo.Record, written int) {
-	a.t.Helper()
-	logs := readLogs(a.ctx, a.t, a.cluster.ListenAddrs(), []string{topic})[topic]
-	place := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
-	partitions := len(a.cluster.PartitionInfos(topic))
-	firsts = map[int]*kgo.Record{}
-	seen, last := map[string]int{}, map[string]int{} // key to how many, and to the place of the newest + 1
-	for _, log := range logs {
-		for _, r := range log {
-			written++
-			key, number := string(r.Key), numberOf(a.t, r)
-			i := number / advKeys
-			compareRecord(a.t, topic, r, due(topic, a.inputs[number].record), int32(place.Partition(r, partitions)))
-			switch {
-			case i > seen[key]:
-				a.t.Fatalf("%s/%d@%d: key %s: number %d came where %d was due", topic, r.Partition, r.Offset, key, number, number-(i-seen[key])*advKeys)
-			case !s.late && i > last[key]:
-				a.t.Fatalf("%s/%d@%d: key %s: number %d came where %d was next", topic, r.Partition, r.Offset, key, number, number-(i-last[key])*advKeys)
-			case s.once && i < seen[key]:
-				a.t.Errorf("%s/%d@%d: key %s: number %d again", topic, r.Partition, r.Offset, key, number)
-			}
-			if i == seen[key] {
-				seen[key]++
-				firsts[number] = r
-			}
-			last[key] = i + 1
-		}
+	if report.Inputs != len(a.inputs) {
+		a.t.Errorf("%d records were fed, the inlet's log has %d", len(a.inputs), report.Inputs)
 	}
-	for _, in := range a.inputs {
-		if firsts[in.number] == nil && !s.partly {
-			a.t.Errorf("%s: number %d (partition %d, offset %d) is lost", topic, in.number, in.partition, in.offset)
-		}
-	}
-	return firsts, written
-}
-
-// checkCommitted: no commit was even asked for before its outputs were in the
-// logs, and the group's commits never went back.
-func (a *adversary) checkCommitted(firsts map[string]map[int]*kgo.Record) {
-	a.t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	at := map[int32]map[int64]int{}
-	for _, in := range a.inputs {
-		if at[in.partition] == nil {
-			at[in.partition] = map[int64]int{}
-		}
-		at[in.partition][in.offset] = in.number
-	}
-	newest := map[int32]int64{}
-	for _, c := range a.commits {
-		for p, offset := range c.before {
-			if offset < newest[p] {
-				a.t.Errorf("partition %d went back from commit %d to %d", p, newest[p], offset)
-			}
-			newest[p] = offset
-		}
-		for p, offset := range c.offsets {
-			for o := range offset {
-				number, known := at[p][o]
-				if !known {
-					a.t.Errorf("partition %d: a commit of %d, where no record is", p, offset)
-					break
-				}
-				for topic, records := range firsts {
-					r := records[number]
-					if r == nil || r.Offset >= c.ends[topic][r.Partition] {
-						a.t.Errorf("partition %d: a commit of %d was sent before %s had number %d", p, offset, topic, number)
-					}
-				}
-			}
-		}
-	}
+	return report
 }
 
 // member is one supervisor, in a directory of its own: a static member, or a

@@ -104,7 +104,7 @@ func first(byPartition map[int32][]Commit, in *kgo.Record) (Commit, bool) {
 func (c *check) outlet(o Outlet) {
 	all := c.due(o)
 	place := kgo.StickyKeyPartitioner(nil).ForTopic(o.Topic)
-	order := newOrder(c)
+	order := newOrder(c, all)
 	for _, log := range c.logs[o.Topic] {
 		again := newLateness(c)
 		for _, r := range log {

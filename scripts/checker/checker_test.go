@@ -98,18 +98,19 @@ func TestAllowed(t *testing.T) {
 		story         *story
 		repeats, late int
 	}{
-		"everything once":                                   {tell(4).out(1, 0, 1).commit(2).out(1, 2, 3).commit(4), 0, 0},
-		"a commit in the append's moment":                   {tell(1).out(1, 0).commit(1).together(), 0, 0},
-		"a redelivery from the commit":                      {tell(4).out(1, 0, 1).commit(2).out(1, 2, 3).out(2, 2, 3).commit(4), 2, 0},
-		"a redelivery in parts":                             {tell(4).out(1, 0, 1, 2).out(1, 0).out(1, 1).out(1, 2, 3).commit(4), 3, 0},
-		"a partition that goes and comes":                   {tell(4).out(1, 0).out(2, 0, 1, 2).out(1, 3).commit(4), 1, 0},
-		"back, and forward over what the other wrote again": {tell(4).out(1, 0, 1, 2).out(1, 0).out(2, 1, 2).out(1, 3).commit(4), 3, 0},
-		"a late batch before the commit":                    {tell(4).out(2, 0, 1).out(1, 0, 1).commit(2).out(2, 2, 3).commit(4), 2, 0},
-		"a late batch behind the commit":                    {tell(4).out(2, 0, 1).commit(2).out(1, 0, 1).out(2, 2, 3).commit(4), 2, 2},
-		"a late batch that the commit cuts":                 {tell(4).out(2, 0, 1).commit(1).out(1, 0, 1).commit(2).out(2, 2, 3).commit(4), 2, 1},
-		"late twice, with work between":                     {tell(4).out(2, 0).commit(1).out(1, 0).out(1, 1).out(2, 1, 2).commit(3).out(1, 1).out(2, 3).commit(4), 3, 2},
-		"asked for, and refused":                            {tell(2).out(1, 0, 1).asked(2, 2).out(2, 0, 1).commit(2).asked(1, 4), 2, 0},
-		"the same commit again":                             {tell(1).out(1, 0).commit(1).commit(1), 0, 0},
+		"everything once":                                 {tell(4).out(1, 0, 1).commit(2).out(1, 2, 3).commit(4), 0, 0},
+		"a commit in the append's moment":                 {tell(1).out(1, 0).commit(1).together(), 0, 0},
+		"a redelivery from the commit":                    {tell(4).out(1, 0, 1).commit(2).out(1, 2, 3).out(2, 2, 3).commit(4), 2, 0},
+		"a redelivery in parts":                           {tell(4).out(1, 0, 1, 2).out(1, 0).out(1, 1).out(1, 2, 3).commit(4), 3, 0},
+		"a partition that goes and comes":                 {tell(4).out(1, 0).commit(1).out(2, 1, 2).commit(3).out(1, 3).commit(4), 0, 0},
+		"back, and forward over what the other committed": {tell(4).out(1, 0, 1, 2).out(1, 0).out(2, 0, 1, 2).commit(3).out(1, 3).commit(4), 4, 0},
+		"a late batch, and its producer comes back":       {tell(4).out(1, 0).commit(1).out(2, 1, 2).commit(3).out(1, 1).out(1, 3).commit(4), 1, 1},
+		"a late batch before the commit":                  {tell(4).out(2, 0, 1).out(1, 0, 1).commit(2).out(2, 2, 3).commit(4), 2, 0},
+		"a late batch behind the commit":                  {tell(4).out(2, 0, 1).commit(2).out(1, 0, 1).out(2, 2, 3).commit(4), 2, 2},
+		"a late batch that the commit cuts":               {tell(4).out(2, 0, 1).commit(1).out(1, 0, 1).commit(2).out(2, 2, 3).commit(4), 2, 1},
+		"late twice, with work between":                   {tell(4).out(2, 0).commit(1).out(1, 0).out(1, 1).out(2, 1, 2).commit(3).out(1, 1).out(2, 3).commit(4), 3, 2},
+		"asked for, and refused":                          {tell(2).out(1, 0, 1).asked(2, 2).out(2, 0, 1).commit(2).asked(1, 4), 2, 0},
+		"the same commit again":                           {tell(1).out(1, 0).commit(1).commit(1), 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.story.check(1)
@@ -152,6 +153,8 @@ func TestViolations(t *testing.T) {
 		"the same with its epoch raised":           {raised.out(1, 0, 1).out(1, 2, 3).commit(4), "again again"},
 		"a second late batch":                      {tell(4).out(2, 0, 1).commit(2).out(1, 0).out(1, 1).out(2, 2, 3).commit(4), "again"},
 		"the other wrote it only after the commit": {tell(2).out(1, 0).commit(2).out(2, 1).out(1, 1), "again early"},
+		"a start behind the commit":                {tell(4).out(1, 0, 1).commit(1).out(2, 2, 3).commit(4), "order"},
+		"forward over what nobody committed":       {tell(4).out(1, 0, 1, 2).out(1, 0).out(2, 0, 1, 2).out(1, 3).commit(4), "order"},
 		"a redelivery that leaves one out":         {tell(4).out(1, 0, 1, 2).out(2, 0, 2).out(2, 3).commit(4), "order"},
 		"not due":                                  {tell(1).out(1, 0, 1).commit(1), "bytes"},
 		"another value":                            {tell(1).out(1, 0).spoil(func(r *kgo.Record) { r.Value = []byte("x") }).commit(1), "bytes"},

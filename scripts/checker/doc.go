@@ -15,8 +15,8 @@
 //     value and headers, on the partition of its key (R6, R8).
 //   - order: per key, after repeats are removed, the records come in the order
 //     of the inlet (R2, R6). Where records come again, they come in order too: a
-//     producer jumps forward only over records that another one has written
-//     since.
+//     producer has itself written the record before just before, or somebody had
+//     committed it (R4).
 //   - lost: every record is there at the end; skipped: one is missing although
 //     a commit says that it is done (R5).
 //   - early: no commit was taken before everything due for the offsets before it

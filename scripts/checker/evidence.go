@@ -63,6 +63,14 @@ type Commit struct {
 	Ends map[string]map[int32]int64
 }
 
+// follows is whether the commit was taken after a record was appended.
+func (c *Commit) follows(r *kgo.Record) bool {
+	if c.Ends != nil {
+		return r.Offset < c.Ends[r.Topic][r.Partition]
+	}
+	return c.At > appended(r)
+}
+
 // precedes is whether a record was appended after the commit.
 func (c *Commit) precedes(r *kgo.Record) bool {
 	if c.Ends != nil {

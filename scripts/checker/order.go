@@ -1,6 +1,10 @@
 package checker
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // order follows the records of each key of one outlet. All records of a key are
 // on one partition, so log order is the order.
@@ -11,61 +15,57 @@ type order struct {
 
 // keyOrder is one key's records so far.
 type keyOrder struct {
+	due []*due // of this key, in order
 	// seen is how many of those due are there; next is due after them.
 	seen int
-	// last is the newest record of each producer.
-	last map[int64]written
-	// copies has the newest copy at each place.
-	copies []written
+	// last is the place of the newest record of each producer.
+	last map[int64]int
 }
 
-// written is one record in the log: who wrote it, where.
-type written struct {
-	producer, offset int64
-	place            int
+func newOrder(c *check, all map[string]*due) *order {
+	o := &order{c: c, keys: map[string]*keyOrder{}}
+	for _, d := range all {
+		k := o.keys[string(d.want.Key)]
+		if k == nil {
+			k = &keyOrder{last: map[int64]int{}}
+			o.keys[string(d.want.Key)] = k
+		}
+		k.due = append(k.due, d)
+	}
+	for _, k := range o.keys {
+		slices.SortFunc(k.due, func(a, b *due) int { return a.place - b.place })
+	}
+	return o
 }
 
-func newOrder(c *check) *order { return &order{c: c, keys: map[string]*keyOrder{}} }
-
-// next takes the log's next record in.
+// next takes the log's next record in, before it is one of d's copies.
 func (o *order) next(d *due, r *kgo.Record) {
 	k := o.keys[string(d.want.Key)]
-	if k == nil {
-		k = &keyOrder{last: map[int64]written{}}
-		o.keys[string(d.want.Key)] = k
-	}
 	switch {
 	case d.place > k.seen:
 		o.c.at(Order, r, "key %.40q: number %s came %d too early", d.want.Key, ID(r), d.place-k.seen)
-	case d.place < k.seen && k.copies[d.place].offset < 0:
+	case d.place < k.seen && len(d.copies) == 0:
 		o.c.at(Order, r, "key %.40q: number %s came after later ones", d.want.Key, ID(r))
 	default:
-		o.jump(k, d, r)
-	}
-	for len(k.copies) <= d.place {
-		k.copies = append(k.copies, written{offset: -1})
+		o.leftOut(k, d, r)
 	}
 	k.seen = max(k.seen, d.place+1)
-	now := written{producer: r.ProducerID, offset: r.Offset, place: d.place}
-	k.last[r.ProducerID], k.copies[d.place] = now, now
+	k.last[r.ProducerID] = d.place
 }
 
-// jump: between two records of one producer nothing is left out, unless another
-// one has written it since.
-func (o *order) jump(k *keyOrder, d *due, r *kgo.Record) {
+// leftOut: what a producer has not written itself just before, it has found
+// committed. Offsets rise with places, so the place before tells of all.
+func (o *order) leftOut(k *keyOrder, d *due, r *kgo.Record) {
 	last, any := k.last[r.ProducerID]
-	if !any {
+	if d.place == 0 || any && d.place <= last+1 {
 		return
 	}
-	for place := last.place + 1; place < d.place; place++ {
-		by := k.copies[place]
-		if by.offset < 0 { // missing, which has been said
-			continue
-		}
-		if by.producer == r.ProducerID || by.offset < last.offset {
-			o.c.at(Order, r, "key %.40q: number %s came again, %d too early: its producer %d wrote offset %d before", d.want.Key, ID(r), d.place-place, r.ProducerID, last.offset)
-			return
-		}
+	before := k.due[d.place-1]
+	if len(before.copies) == 0 { // missing, which has been said
+		return
+	}
+	if commit, done := first(o.c.asked, before.in); !done || commit.follows(r) {
+		o.c.at(Order, r, "key %.40q: number %s came from producer %d, which has not written number %s before, and nobody had committed it", d.want.Key, ID(r), r.ProducerID, ID(before.want))
 	}
 }
 

@@ -358,6 +358,33 @@ func (a *adversary) freeze(m *member, least, most time.Duration) {
 	m.signal(syscall.SIGCONT)
 }
 
+// TestAdversary_FrozenWritesNothingLate: the process acks while its supervisor is
+// frozen beyond its session and another one takes over; when it goes on, it
+// writes nothing that the other has written and committed.
+func TestAdversary_FrozenWritesNothingLate(t *testing.T) {
+	t.Parallel()
+	a := startAdversary(t, behaviour{Sleep: 0.3})
+	for range 2 {
+		a.launch(true).awaitReady(1)
+	}
+	for n := range 4 {
+		a.feed(200)
+		a.pause(0, 100*time.Millisecond) // batches are with the processes
+		frozen := a.members[n%2]
+		frozen.signal(syscall.SIGSTOP)
+		a.awaitAll(60 * time.Second) // by the other one
+		frozen.signal(syscall.SIGCONT)
+	}
+	a.feed(50)
+	a.awaitAll(60 * time.Second)
+	a.stopAll()
+	report := a.check(strictness{})
+	for _, late := range report.Late {
+		t.Error(late)
+	}
+	t.Logf("%d records in, %d written", len(a.inputs), report.Written)
+}
+
 // TestAdversary_KillAtEveryRequest kills a supervisor at its first request to
 // a broker, the next one at its second, and so on: nothing that is seen from
 // outside is left out. By turns the request is carried out or lost.

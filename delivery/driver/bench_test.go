@@ -75,7 +75,8 @@ func (b *bench) Cut(_ int32, dst []record.Record, maxRecords, _ int) ([]record.R
 // benchInlet and benchProducer are the same bench with methods of their own.
 type benchInlet struct{ *bench }
 
-func (b benchInlet) Close() {}
+func (b benchInlet) Close()                 {}
+func (b benchInlet) Sleeps() (uint64, bool) { return 0, false }
 
 func (b benchInlet) Commit(c delivery.Commit) {
 	b.sink(delivery.Committed{Inlet: c.Inlet, Sequence: c.Sequence})

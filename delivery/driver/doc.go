@@ -5,7 +5,8 @@
 // It decides nothing about delivery. What it knows besides is where bytes are:
 // the records of a batch from its Deliver to the last word about it, and the
 // emits that are held for it. It must not reorder actions, wait for anything in
-// the loop, or call the core from anywhere else.
+// the loop, or call the core from anywhere else; the one exception to both is awaken,
+// after a time in which the whole program did not run.
 //
 // # Goroutines
 //

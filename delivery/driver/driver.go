@@ -151,9 +151,13 @@ func (d *Driver) Run(ctx context.Context) Result {
 		case <-ctx.Done():
 			return Result{Code: supervisor.ExitCode(supervisor.Forced, nil, nil), Reason: "ended at once, as asked; what was not committed is delivered again"}
 		case a := <-d.events:
-			d.onBroker(a)
+			if a.from != nil || d.awaken() {
+				d.onBroker(a)
+			}
 		case ev, ok := <-d.procCh:
-			d.onProcess(ev, ok)
+			if d.awaken() {
+				d.onProcess(ev, ok)
+			}
 		case p := <-d.prepared:
 			d.onPrepared(p)
 		case reason := <-d.cfg.Stops:
@@ -213,6 +217,7 @@ type consumed struct {
 	committing uint64
 	offsets    []delivery.PartitionOffset
 	trouble    commitTrouble
+	sleeps     uint64 // that were looked at
 }
 
 // sink makes the sink of an inlet or, with nil, of the producer; it is called

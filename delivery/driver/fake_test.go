@@ -333,6 +333,8 @@ type fakeInlet struct {
 	cutErr     map[int32]error
 	closed     bool
 	leaving    chan struct{} // Leave waits for it; nil: not
+	sleeps     uint64
+	asleep     bool
 }
 
 func (in *fakeInlet) log(partition int32) []record.Record {
@@ -397,6 +399,30 @@ func (in *fakeInlet) committedAt(partition int32) int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.committed[partition]
+}
+
+func (in *fakeInlet) Sleeps() (uint64, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.sleeps, in.asleep
+}
+
+// sleep begins a time in which the program does not run; awake ends it, with
+// what the membership has to say.
+func (in *fakeInlet) sleep() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asleep = true
+}
+
+func (in *fakeInlet) awake(say ...delivery.Event) {
+	for _, ev := range say {
+		in.sink(ev)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.sleeps++
+	in.asleep = false
 }
 
 func (in *fakeInlet) Release(partitions []int32) { in.call("Release %v", partitions) }

@@ -133,6 +133,45 @@ func TestR7_SuspendedWritesContinueInTheNextGeneration(t *testing.T) {
 	})
 }
 
+// What the process acked while the program did not run, and what the broker
+// confirmed, waits for the membership to say that the generation has ended.
+func TestR7_NothingStartsBehindASleep(t *testing.T) {
+	for name, wake := range map[string]func(p *fakeProcess, w *world){
+		"an ack": func(p *fakeProcess, w *world) {
+			p.say(wire.Forward{ID: 1, Outlet: "left", All: true}, wire.Ack{ID: 1})
+		},
+		"a confirmed write with one behind it": func(p *fakeProcess, w *world) {
+			p.say(wire.Forward{ID: 1, Outlet: "left", All: true}, wire.Ack{ID: 1})
+			w.add("in", 0, values("b")...)
+			id := p.batch().ID
+			p.say(wire.Forward{ID: id, Outlet: "left", All: true}, wire.Ack{ID: id})
+			w.broker.inlet("in").sleep()
+			w.broker.producer.answer(writtenOf(1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				p := w.running(1)
+				in := w.broker.inlet("in")
+				w.broker.producer.hold(true)
+				w.add("in", 0, values("a")...)
+				p.batch()
+				if name == "an ack" {
+					in.sleep()
+				}
+				wake(p, w)
+				in.awake(delivery.Suspended{Inlet: "in"})
+				w.pass(10 * time.Millisecond)
+				if open := w.broker.producer.openIDs(); len(open) != 0 {
+					t.Errorf("the writes %v were started behind the end of the generation", open)
+				}
+				in.sink(delivery.Lost{Inlet: "in"})
+				w.end()
+			})
+		})
+	}
+}
+
 func TestR7_LostWhileItIsWritten(t *testing.T) {
 	bubble(t, func(w *world) {
 		p := w.running(1)

@@ -38,6 +38,11 @@ type Inlet interface {
 	// CutBack gives back what a Cut took from this offset on.
 	CutBack(partition int32, offset int64)
 	Ends() map[int32]kafka.End
+	// Sleeps is how often the membership has found that it did not run for
+	// longer than it meant to (the program was stopped, the machine slept), and
+	// has told the end of its generation; now: it is about to find that again.
+	// Until it has told, nothing may be started for the inlet.
+	Sleeps() (n uint64, now bool)
 	// Leave leaves the group and ends everything; Close only ends it, so that
 	// a static member finds its partitions again.
 	Leave(ctx context.Context) error

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ankka-flow/delivery"
@@ -85,6 +87,11 @@ type Consumer struct {
 	wg      sync.WaitGroup
 	mailbox mailbox
 	left    chan struct{} // closed when the membership has ended as asked
+	// wakesBy is until when the membership's goroutine waits at most, on the
+	// clock sinceBoot; awake: it does not wait.
+	wakesBy atomic.Int64
+	// sleeps counts what was told as group.Slept.
+	sleeps atomic.Uint64
 
 	// Below: the membership's goroutine alone.
 	machine    *group.Machine
@@ -142,6 +149,7 @@ func (c *Client) Consume(in Inlet, sink Sink) *Consumer {
 		in.ClientID = c.cfg.ClientID
 	}
 	k := &Consumer{c: c, in: in, sink: sink, left: make(chan struct{}), told: map[int32]bool{}, count: -1}
+	k.wakesBy.Store(awake)
 	k.ctx, k.cancel = context.WithCancel(c.ctx)
 	k.mailbox.wake = make(chan struct{}, 1)
 	k.starts.pending = map[int32]group.Position{}
@@ -256,8 +264,25 @@ func (k *Consumer) Close() {
 	k.fetch.releaseAll()
 }
 
+// awake, in wakesBy, is what no clock reaches.
+const awake = math.MaxInt64
+
+// sleptLong is by how much the membership's goroutine may run late: more is told
+// as group.Slept. A busy machine takes less.
+const sleptLong = time.Second
+
+// Sleeps is how often the membership has found that it did not run for longer
+// than it meant to; Suspended or Lost has gone to the sink then, where one was
+// due. now: it is about to find that again, and has not told.
+func (k *Consumer) Sleeps() (n uint64, now bool) {
+	by := k.wakesBy.Load()
+	now = by != awake && int64(sinceBoot()) > by
+	return k.sleeps.Load(), now // in this order: what has been told is counted
+}
+
 // run is the membership's goroutine; it ends with the consumer.
 func (k *Consumer) run() {
+	defer k.wakesBy.Store(awake)
 	k.step(group.Started{})
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -271,6 +296,7 @@ func (k *Consumer) run() {
 		}
 		before := sinceBoot()
 		timer.Reset(wait)
+		k.wakesBy.Store(int64(before + wait + sleptLong))
 		select {
 		case <-k.ctx.Done():
 			return
@@ -279,9 +305,11 @@ func (k *Consumer) run() {
 		case <-timer.C:
 		}
 		// A gap is told before what arrived meanwhile.
-		if gap := sinceBoot() - before - wait; gap > time.Second {
+		if gap := sinceBoot() - before - wait; gap > sleptLong {
 			k.step(group.Slept{Gap: gap})
+			k.sleeps.Add(1)
 		}
+		k.wakesBy.Store(awake)
 		for _, f := range k.mailbox.take() {
 			f()
 		}

@@ -170,7 +170,6 @@ type answerChain struct {
 	p     *program
 	epoch int16
 	done  []answerRow
-	from  int // attempts
 }
 
 // value is what a row's record for a partition of the outlet has.

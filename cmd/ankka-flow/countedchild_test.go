@@ -95,11 +95,11 @@ func childAnswers(m wire.Message, send func(wire.Message)) {
 		send(wire.Forward{ID: m.ID, Outlet: "out", All: true})
 		send(wire.Ack{ID: m.ID})
 	case wire.Revoke:
-		send(wire.Ack{ID: m.ID})
+		send(wire.Ack(m))
 	case wire.Stop:
 		send(wire.Stopped{})
 	case wire.Ping:
-		send(wire.Pong{N: m.N})
+		send(wire.Pong(m))
 	case wire.Refuse:
 		fmt.Fprintln(os.Stderr, m.Problems)
 	}

@@ -217,7 +217,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b.putN(1)
 		p := b.runCase(nil, nil, misbehaves(t, "emit-values", "--size", "2000000"))
 		p.await(`WRN failed +inlet in: case\.in/0@0: .*case\.out.*(too large|TOO_LARGE)`)
-		p.await(`waiting +1s`)
+		p.await(`again in 1s`)
 		if n := len(b.out()); n != 0 || b.committed(0) != 0 {
 			t.Fatalf("%d records were written and offset %d committed, want nothing", n, b.committed(0))
 		}
@@ -263,7 +263,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		refuse := refuseWrites(b.cluster, kerr.TopicAuthorizationFailed.Code)
 		p := b.runCase(nil, nil, misbehaves(t, "good"))
 		p.await(`WRN failed +inlet in: case\.in/0@0: .*case\.out.*(?i:authoriz|permission|ACL)`)
-		p.await(`waiting +1s`)
+		p.await(`again in 1s`)
 		if b.committed(0) != 0 {
 			t.Fatalf("committed at %d, and nothing was written", b.committed(0))
 		}

@@ -122,7 +122,7 @@ func TestCase63_SaveDuringStartAndBackoff(t *testing.T) {
 	p := s.run()
 	p.await(`began as 1$`)
 	s.save("", `        raise ValueError("not yet")`)
-	p.await(`waiting +[248]s, then the process`) // of the third failure or a later one
+	p.await(`(waiting +[248]s, then the process|again in [248]s)`) // of the third failure or a later one
 	at := p.count()
 	s.save("", emits)
 	p.awaitFrom(at, `reload +streamlet.py changed`)

@@ -55,32 +55,13 @@ func (c *Client) DescribeTopics(ctx context.Context, names ...string) ([]TopicDe
 	} else {
 		body = append(body, 0, 0, 0) // create, rights of the cluster, rights of topics
 	}
-	var errs []error
-	for _, addr := range c.candidates() {
-		src, err := c.requestAt(ctx, addr, metadataKey, metadataVersion, body, nil)
-		if err == nil {
-			var topics []TopicDetail
-			if topics, err = c.decodeTopicDetails(src); err == nil {
-				return topics, nil
-			}
-		}
-		errs = append(errs, err)
-	}
-	return nil, fmt.Errorf("describing topics: %w", errors.Join(errs...))
+	return askAny(ctx, c, "describing topics", body, c.decodeTopicDetails)
 }
 
 // decodeTopicDetails reads what decodeMetadata passes over.
 func (c *Client) decodeTopicDetails(src []byte) ([]TopicDetail, error) {
 	d := decoder{src: src}
-	d.int32() // throttle time
-	for range d.count(11) {
-		d.int32()  // node
-		d.string() // host
-		d.int32()  // port
-		d.string() // rack
-	}
-	d.string() // cluster id
-	d.int32()  // controller
+	d.skipCluster()
 	var topics []TopicDetail
 	for range d.count(9) {
 		code, name := d.int16(), d.string()
@@ -117,18 +98,12 @@ func (d *decoder) int32s() []int32 {
 // DeleteTopics deletes topics with their records and waits until the cluster
 // no longer knows them. Errors are joined, one a topic, each a *CodeError.
 func (c *Client) DeleteTopics(ctx context.Context, topics ...string) error {
-	if err := c.brokersKnown(ctx); err != nil {
-		return fmt.Errorf("deleting topics: %w", err)
-	}
-	c.meta.mu.Lock()
-	controller := c.meta.controller
-	c.meta.mu.Unlock()
 	body := appendInt32(nil, int32(len(topics)))
 	for _, name := range topics {
 		body = appendString(body, name)
 	}
 	body = appendInt32(body, int32(c.cfg.RequestTimeout/time.Millisecond))
-	src, err := c.request(ctx, controller, deleteTopicsKey, deleteTopicsVersion, body)
+	src, err := c.askController(ctx, deleteTopicsKey, deleteTopicsVersion, body)
 	if err != nil {
 		return fmt.Errorf("deleting topics: %w", err)
 	}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -117,6 +118,38 @@ func appendMetadata(dst []byte, version int16, topics []string) []byte {
 		dst = append(dst, 0) // rights of the cluster
 	}
 	return append(dst, 0, 0) // rights of topics, no tagged fields
+}
+
+// askAny asks one broker after another for metadata of version 8, which every
+// broker gives, until one has answered what decode takes. doing completes the
+// error, which is that none did.
+func askAny[T any](ctx context.Context, c *Client, doing string, body []byte, decode func(src []byte) (T, error)) (T, error) {
+	var errs []error
+	for _, addr := range c.candidates() {
+		src, err := c.requestAt(ctx, addr, metadataKey, metadataVersion, body, nil)
+		if err == nil {
+			var answer T
+			if answer, err = decode(src); err == nil {
+				return answer, nil
+			}
+		}
+		errs = append(errs, err)
+	}
+	var none T
+	return none, fmt.Errorf("%s: %w", doing, errors.Join(errs...))
+}
+
+// skipCluster passes over what an answer of version 8 has before its topics.
+func (d *decoder) skipCluster() {
+	d.int32() // throttle time
+	for range d.count(11) {
+		d.int32()  // node
+		d.string() // host
+		d.int32()  // port
+		d.string() // rack
+	}
+	d.string() // cluster id
+	d.int32()  // controller
 }
 
 // decodeMetadata reads an answer of version 8, which every broker gives.

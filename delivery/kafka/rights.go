@@ -66,31 +66,12 @@ func (c *Client) topicRights(ctx context.Context, names []string) (map[string]in
 		body = appendString(body, name)
 	}
 	body = append(body, 0, 0, 1) // create, rights of the cluster, rights of topics
-	var errs []error
-	for _, addr := range c.candidates() {
-		src, err := c.requestAt(ctx, addr, metadataKey, metadataVersion, body, nil)
-		if err == nil {
-			var rights map[string]int32
-			if rights, err = decodeTopicRights(src); err == nil {
-				return rights, nil
-			}
-		}
-		errs = append(errs, err)
-	}
-	return nil, fmt.Errorf("asking for rights: %w", errors.Join(errs...))
+	return askAny(ctx, c, "asking for rights", body, decodeTopicRights)
 }
 
 func decodeTopicRights(src []byte) (map[string]int32, error) {
 	d := decoder{src: src}
-	d.int32() // throttle time
-	for range d.count(11) {
-		d.int32()  // node
-		d.string() // host
-		d.int32()  // port
-		d.string() // rack
-	}
-	d.string() // cluster id
-	d.int32()  // controller
+	d.skipCluster()
 	rights := map[string]int32{}
 	for range d.count(9) {
 		code, name := d.int16(), d.string()

@@ -75,19 +75,13 @@ type NewTopic struct {
 // that exists is no error, whatever its settings. Errors are joined, one a
 // topic, each a *CodeError.
 func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) error {
-	if err := c.brokersKnown(ctx); err != nil {
-		return fmt.Errorf("creating topics: %w", err)
-	}
-	c.meta.mu.Lock()
-	controller := c.meta.controller
-	c.meta.mu.Unlock()
 	body := appendInt32(nil, int32(len(topics)))
 	for _, t := range topics {
 		body = appendNewTopic(body, t)
 	}
 	body = appendInt32(body, int32(c.cfg.RequestTimeout/time.Millisecond))
 	body = appendBool(body, false) // not only validate
-	src, err := c.request(ctx, controller, createTopicsKey, createTopicsVersion, body)
+	src, err := c.askController(ctx, createTopicsKey, createTopicsVersion, body)
 	if err != nil {
 		return fmt.Errorf("creating topics: %w", err)
 	}
@@ -112,6 +106,17 @@ func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) error {
 		return err
 	}
 	return c.awaitTopics(ctx, topics)
+}
+
+// askController sends a request that only the controller answers.
+func (c *Client) askController(ctx context.Context, key, version int16, body []byte) ([]byte, error) {
+	if err := c.brokersKnown(ctx); err != nil {
+		return nil, err
+	}
+	c.meta.mu.Lock()
+	controller := c.meta.controller
+	c.meta.mu.Unlock()
+	return c.request(ctx, controller, key, version, body)
 }
 
 func appendNewTopic(body []byte, t NewTopic) []byte {
@@ -330,16 +335,9 @@ func (c *Client) fetchCommitted(ctx context.Context, groupID, topic string, part
 // TopicNames lists the topics that the cluster lets us see, sorted. It is for
 // people who mistyped one; nothing that runs asks for all topics.
 func (c *Client) TopicNames(ctx context.Context) ([]string, error) {
-	var errs []error
-	for _, addr := range c.candidates() {
-		src, err := c.requestAt(ctx, addr, metadataKey, metadataVersion, append(appendInt32(nil, -1), 0, 0, 0), nil)
-		if err == nil {
-			var a metadataAnswer
-			if a, err = decodeMetadata(src); err == nil {
-				return slices.Sorted(maps.Keys(a.topics)), nil
-			}
-		}
-		errs = append(errs, err)
+	a, err := askAny(ctx, c, "listing the topics", append(appendInt32(nil, -1), 0, 0, 0), decodeMetadata)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("listing the topics: %w", errors.Join(errs...))
+	return slices.Sorted(maps.Keys(a.topics)), nil
 }

@@ -161,7 +161,7 @@ var Keys = []Key{
 	{Name: "exit-on-failure", Flag: "exit-on-failure", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "end at the first failure instead of starting again"},
 	{Name: "trace", Flag: "trace", Commands: onlyRun, Kind: Path, Meaning: "file that gets every frame as a JSON line, with sizes in place of keys, values and what headers and parameters hold; their names are in it"},
 
-	{Name: "reconnect-max-backoff", Env: "FLOW_RECONNECT_MAX_BACKOFF", Kind: Duration, Least: 500, Default: "30s", Meaning: "where the wait between a failure and the next conversation, from 500 ms, stops doubling"},
+	{Name: "reconnect-max-backoff", Env: "FLOW_RECONNECT_MAX_BACKOFF", Kind: Duration, Least: 500, Default: "30s", Meaning: "where the wait between a failure and the next conversation, and that for the next try of a record that fails, stop doubling from 500 ms"},
 	{Name: "discovery-timeout", Env: "FLOW_DISCOVERY_TIMEOUT", Kind: Duration, Least: 1, Default: "60s", Meaning: "how long the process may take to describe itself; then it is killed"},
 	{Name: "process-timeout", Env: "FLOW_PROCESS_TIMEOUT", Kind: Duration, Least: 1, Default: "60s", Meaning: "how long the process may be unreachable; then it is killed"},
 	{Name: "batch-timeout", Env: "FLOW_BATCH_TIMEOUT", Kind: Duration, Default: "0s", Meaning: "how long the process may take for a batch before it is killed; 0: as long as it wants"},

@@ -154,7 +154,7 @@ func (v *view) notReady() string {
 	case s == nil:
 		return "starting"
 	case s.AwaitsSave:
-		return "it waits for a save"
+		return "it waits for a save, or under --attach for a program"
 	}
 	return "the conversation is " + s.State.String()
 }

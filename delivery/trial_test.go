@@ -127,10 +127,9 @@ func TestTrialIsPutOffFiveTimesAndThenGoesBesideTheOthers(t *testing.T) {
 func TestConvictIsSpacedFromItsFourthTryOn(t *testing.T) {
 	r := running(t, Config{}, "[0@0]")
 	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`)
-	failedAt := r.now
 	for n := 1; n <= 8; n++ {
 		p := itoa(n)
-		failedAt = r.now
+		failedAt := r.now
 		r.do(`Exited process=` + p + ` reason="killed by SIGSEGV" code=139`)
 		if tries := r.partition(0).Tries; tries != n {
 			t.Fatalf("%d tries after %d failures", tries, n)

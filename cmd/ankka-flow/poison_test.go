@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// poisons are the ways in which a record fails for ever.
+var poisons = []struct{ name, handler, said string }{
+	{"raises", `raise ValueError("poison")`, "failed"},
+	{"kills", `__import__("signal").raise_signal(11)`, "killed the process"},
+	{"hangs", `__import__("threading").Event().wait()`, "was not answered in time"},
+}
+
+func poisoned(handler string) string {
+	return fmt.Sprintf(`
+        if record.value == b"poison":
+            %s
+        return self.out.emit(record)
+`, handler)
+}
+
+// keyed are records with the keys from-0 ..., on one partition.
+func keyed(partition int32, from string, n int) (records []*kgo.Record) {
+	for i := range n {
+		records = append(records, &kgo.Record{Partition: partition, Key: fmt.Appendf(nil, "%s-%d", from, i), Value: []byte("good")})
+	}
+	return records
+}
+
+// Case 45: a record that raises, kills or hangs the process each time is known by
+// its exact place and by how often it was tried. What is before it is committed,
+// nothing behind it, and the other partition goes on all the while. Its batch
+// has good records on both sides of it.
+func TestCase45_OneRecordFailsForEver(t *testing.T) {
+	t.Parallel()
+	for _, poison := range poisons {
+		t.Run(poison.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBrokerWith(t, 2)
+			records := keyed(0, "before", 5)
+			records = append(records, &kgo.Record{Key: []byte("bad"), Value: []byte("poison")})
+			b.put(append(records, keyed(0, "behind", 4)...)...)
+			p := b.runCase([]string{"FLOW_BATCH_TIMEOUT=1s"}, nil, sdkStreamlet(t, "", poisoned(poison.handler)))
+			url := statusOf(p)
+			p.await(`WRN convicted +the same record ` + poison.said + ` 2 times: case\.in/0@5 \(inlet in\)`)
+			for n := range 5 {
+				b.put(keyed(1, fmt.Sprintf("other-%d", n), 20)...)
+				eventually(t, "the other partition goes on", func() bool { return b.committed(1) == int64(20*(n+1)) })
+			}
+			p.await(`WRN convicted +the same record ` + poison.said + ` 4 times: case\.in/0@5 \(inlet in\)`)
+			if at := b.committed(0); at != 5 {
+				t.Errorf("committed at %d, want 5: all before the record and nothing of it", at)
+			}
+			b.suspectAt(url, 5)
+			b.wrote(records[:5], 100)
+			p.stopsWell()
+		})
+	}
+}
+
+// suspectAt looks at the row of partition 0 in the status.
+func (b *caseBroker) suspectAt(url string, offset int64) {
+	b.t.Helper()
+	var status struct {
+		Partitions []struct {
+			Partition int32  `json:"partition"`
+			Standing  string `json:"standing"`
+			Suspect   int64  `json:"suspect"`
+			Tries     int    `json:"tries"`
+			LastError string `json:"last_error"`
+		} `json:"partitions"`
+	}
+	_, body := get(b.t, url+"/status.json")
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, row := range status.Partitions {
+		if row.Partition == 0 && (row.Standing != "convicted" || row.Suspect != offset || row.Tries < 4 || row.LastError == "") {
+			b.t.Errorf("the status has %+v", row)
+		}
+		if row.Partition == 1 && row.Standing != "" {
+			b.t.Errorf("the status charges the other partition: %+v", row)
+		}
+	}
+}
+
+// wrote checks that the outlet has these records of partition 0, however often, and
+// no others of it, and so many different ones of partition 1.
+func (b *caseBroker) wrote(want []*kgo.Record, others int) {
+	b.t.Helper()
+	var first []string
+	seen := map[string]bool{}
+	for _, r := range b.out() {
+		key := string(r.Key)
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if len(key) < 5 || key[:5] != "other" {
+			first = append(first, key)
+		}
+	}
+	var due []string
+	for _, r := range want {
+		due = append(due, string(r.Key))
+	}
+	slices.Sort(first) // keys spread over the outlet's partitions
+	if !slices.Equal(first, due) || len(seen)-len(first) != others {
+		b.t.Errorf("written are %v and %d of the other partition, want %v and %d", first, len(seen)-len(first), due, others)
+	}
+}
+
+// A save lets what failed be tried as if for the first time, whatever its wait
+// still was: saved broken it counts anew, saved whole it goes on from there.
+func TestPoisonGoesOnAtASave(t *testing.T) {
+	t.Parallel()
+	s := newSaved(t, "", poisoned(`raise ValueError("poison")`))
+	records := append(keyed(0, "before", 5), &kgo.Record{Key: []byte("bad"), Value: []byte("poison")})
+	s.b.put(append(records, keyed(0, "behind", 4)...)...)
+	p := s.run()
+	p.await(`case\.in/0@5 \(inlet in\); it is tried again in (4|8)s`)
+	at := p.count()
+	s.save("", poisoned(`raise KeyError("still")`))
+	p.awaitFrom(at, `WRN convicted +a record failed: case\.in/0@5 \(inlet in\); it is tried again in 500ms`)
+	s.save("", emits)
+	s.b.awaitCommit(10)
+	s.ends(p)
+}

@@ -51,12 +51,19 @@ func newSaved(t *testing.T, top, handler string) *saved {
 	return s
 }
 
-// save is what an editor does, and returns the number that the program prints.
+// save is what an editor does, and returns the number that the program prints. The
+// text is there whole or not at all: a process that begins between the two steps of
+// a write in place reads an empty file, which is a program that ends.
 func (s *saved) save(top, handler string) int {
 	s.b.t.Helper()
 	s.number++
 	text := fmt.Sprintf(savedText, s.number, top, handler)
-	if err := os.WriteFile(s.script, []byte(text), 0o600); err != nil {
+	whole := s.script + ".new"
+	err := os.WriteFile(whole, []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(whole, s.script)
+	}
+	if err != nil {
 		s.b.t.Fatal(err)
 	}
 	return s.number

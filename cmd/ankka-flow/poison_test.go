@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -110,6 +111,7 @@ func (b *caseBroker) wrote(want []*kgo.Record, others int) {
 		due = append(due, string(r.Key))
 	}
 	slices.Sort(first) // keys spread over the outlet's partitions
+	slices.Sort(due)
 	if !slices.Equal(first, due) || len(seen)-len(first) != others {
 		b.t.Errorf("written are %v and %d of the other partition, want %v and %d", first, len(seen)-len(first), due, others)
 	}
@@ -130,4 +132,27 @@ func TestPoisonGoesOnAtASave(t *testing.T) {
 	s.save("", emits)
 	s.b.awaitCommit(10)
 	s.ends(p)
+}
+
+// A record that kills the process under --watch: the crash waits for the save, and
+// the saved text goes on from the last commit. Each record is written, the one that
+// killed too, and SIGTERM ends it well.
+func TestCase45_ARecordThatKillsGoesOnAtASave(t *testing.T) {
+	t.Parallel()
+	s := newSaved(t, "", poisoned(`__import__("signal").raise_signal(11)`))
+	records := append(keyed(0, "before", 5), &kgo.Record{Key: []byte("bad"), Value: []byte("poison")})
+	records = append(records, keyed(0, "behind", 4)...)
+	s.b.put(records...)
+	p := s.run()
+	p.await(`waiting +for the next save`)
+	if at := s.b.committed(0); at != 0 {
+		t.Errorf("committed at %d of a batch that was not answered, want 0", at)
+	}
+	s.save("", emits)
+	s.b.awaitCommit(10)
+	s.b.wrote(records, 0)
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.endsWith(0)
 }

@@ -220,8 +220,10 @@ func (e refElements) fromProcess(kind string) Message {
 	case KindStatus:
 		s := Status{ID: uint64(refNatural(e.at(0)))}
 		e.info(1).each(map[string]func(any){"offset": intoOffset(&s.Offset, &s.HasOffset), "attempt": intoNatural(&s.Attempt), "waiting": intoBool(&s.Waiting),
-			"error":           intoCut(&s.Error),
-			"next_attempt_ms": func(v any) { s.NextAttempt = time.Duration(min(refNatural(v), math.MaxInt64/1_000_000)) * time.Millisecond }})
+			"error": intoCut(&s.Error),
+			"next_attempt_ms": func(v any) {
+				s.NextAttempt = time.Duration(min(refNatural(v), math.MaxInt64/1_000_000)) * time.Millisecond
+			}})
 		return s
 	case KindReport:
 		return e.report()

@@ -78,28 +78,22 @@ func (c *Client) metadataVersionAt(ctx context.Context, addr string) (int16, err
 	if err != nil {
 		return 0, err
 	}
-	version, err = decodeMetadataVersion(src)
-	if err != nil {
-		return 0, fmt.Errorf("asking the broker at %s for its versions: %w", addr, err)
-	}
-	c.meta.mu.Lock()
-	c.meta.versions[addr] = version
-	c.meta.mu.Unlock()
-	return version, nil
-}
-
-// decodeMetadataVersion is the newest that an ApiVersions answer and we have.
-func decodeMetadataVersion(src []byte) (int16, error) {
 	d := decoder{src: src}
 	d.int16() // an error gives no versions
-	version := int16(metadataVersion)
+	version = metadataVersion
 	for range d.count(6) {
 		key, _, most := d.int16(), d.int16(), d.int16()
 		if key == metadataKey && most >= metadataWithIDs {
 			version = min(most, metadataNewest)
 		}
 	}
-	return version, d.err
+	if d.err != nil {
+		return 0, fmt.Errorf("asking the broker at %s for its versions: %w", addr, d.err)
+	}
+	c.meta.mu.Lock()
+	c.meta.versions[addr] = version
+	c.meta.mu.Unlock()
+	return version, nil
 }
 
 // appendMetadata asks for topics by name: nothing is created, no rights are

@@ -16,9 +16,10 @@ from ankka_flow import Batch, Emit, IntegerParameter, JsonInlet, JsonOutlet, Rec
 from ankka_flow.records import records_of
 
 PUBLIC = """
-PROTOCOL_VERSION Batch BooleanParameter Config Context DoubleParameter DurationParameter Emit IntegerParameter JsonInlet
-JsonOutlet MemorySizeParameter Parameter ProtocolError Record RecordTooLargeError Server Streamlet StringParameter
-UndeclaredOutletError __version__ descriptor errors json parameters ports records serve
+PROTOCOL_VERSION Batch BooleanParameter Config Context DoubleParameter DurationParameter Emit GraphDeltaOutlet
+IntegerParameter JsonInlet JsonOutlet MemorySizeParameter NullValueError Parameter ProtocolError Record
+RecordTooLargeError Server Streamlet StringParameter UndeclaredOutletError __version__ descriptor errors graph json
+parameters ports records serve
 """
 
 
@@ -123,6 +124,9 @@ def test_a_record_that_arrived_is_like_one_that_was_made() -> None:
     with pytest.raises(AttributeError, match="'nothing'"):
         record.nothing  # type: ignore[attr-defined]  # noqa: B018
     assert Record(b"v").headers is not Record(b"v").headers
+    assert list(dataclasses.asdict(arrived())) == ["value", "key", "headers", "offset", "timestamp_ms"]
+    assert dataclasses.astuple(arrived()) == (b"v", b"k", record.headers, 7, 5)
+    assert dataclasses.replace(arrived(), value=b"w") == Record(b"w", b"k", record.headers, 7, 5)
 
 
 def test_emits() -> None:
@@ -139,8 +143,9 @@ def test_emits() -> None:
         assert emit.outlet == "out" and emit.record == due and emit.record is emit.record
         assert emit == Emit("out", due) and pickle.loads(pickle.dumps(emit)) == emit
         assert repr(emit) == f"Emit(outlet='out', record={due!r})"
-        with pytest.raises(AttributeError, match="immutable"):
-            emit.outlet = "x"
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            emit.outlet = "x"  # type: ignore[misc]
+        assert dataclasses.replace(emit, outlet="other") == Emit("other", due)
     calls: list[tuple[Any, type[Exception]]] = [
         (Base.out.emit, ValueError),
         (lambda: Base.out.emit(value="text"), TypeError),  # type: ignore[arg-type]

@@ -8,9 +8,10 @@ from . import _stdio
 
 _stdio.take_over()  # before anything else is imported: an import may print
 
-from . import descriptor, errors, json, parameters, ports, records  # noqa: E402
+from . import descriptor, errors, graph, json, parameters, ports, records  # noqa: E402
 from ._version import PROTOCOL_VERSION, __version__  # noqa: E402
-from .errors import ProtocolError, RecordTooLargeError, UndeclaredOutletError  # noqa: E402
+from .errors import NullValueError, ProtocolError, RecordTooLargeError, UndeclaredOutletError  # noqa: E402
+from .graph import GraphDeltaOutlet  # noqa: E402
 from .parameters import (  # noqa: E402
     BooleanParameter,
     Config,
@@ -35,10 +36,12 @@ __all__ = [
     "DoubleParameter",
     "DurationParameter",
     "Emit",
+    "GraphDeltaOutlet",
     "IntegerParameter",
     "JsonInlet",
     "JsonOutlet",
     "MemorySizeParameter",
+    "NullValueError",
     "Parameter",
     "ProtocolError",
     "Record",
@@ -50,6 +53,7 @@ __all__ = [
     "__version__",
     "descriptor",
     "errors",
+    "graph",
     "json",
     "parameters",
     "ports",

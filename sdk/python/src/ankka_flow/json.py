@@ -11,6 +11,8 @@ import json as _json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .errors import NullValueError
+
 __all__ = ["dumps", "loads"]
 
 _SEPARATORS = (",", ":")
@@ -55,11 +57,11 @@ _encode = _make_encoder()
 def loads(data: bytes | bytearray | str | None) -> Any:
     """The value that JSON text stands for, as ``json.loads`` reads it.
 
-    Raises ``json.JSONDecodeError`` for text that is no JSON and TypeError for None, which is the value of a
-    tombstone: look at ``record.value`` first where the topic may have some.
+    Raises ``json.JSONDecodeError`` for text that is no JSON and NullValueError, a TypeError and a ValueError, for
+    None, which is the value of a tombstone: look at ``record.value`` first where the topic may have some.
     """
     if data is None:
-        raise TypeError("the value is null (a tombstone), not JSON")
+        raise NullValueError("the value is null (a tombstone), not JSON")
     if _scan is not None:
         try:
             text = data if isinstance(data, str) else str(data, "utf-8")

@@ -28,8 +28,14 @@ class _Seen(tuple):  # type: ignore[type-arg]
     __slots__ = ()
 
 
+class _InAFrame:
+    """Where a record keeps the row that it came in; no field, so that ``dataclasses.asdict`` shows a record's five."""
+
+    __slots__ = ("_raw",)
+
+
 @dataclass(frozen=True, slots=True)
-class Record:
+class Record(_InAFrame):
     """One record. ``value`` None is a tombstone; null and empty are different for key, value and header values.
 
     ``offset`` is its place in the inlet's partition (-1 for one that was made here), ``timestamp_ms`` milliseconds
@@ -41,12 +47,17 @@ class Record:
     headers: Headers = field(default_factory=list)
     offset: int = -1
     timestamp_ms: int = 0
-    # The row that it came in, ``(offset, timestamp_ms, key, value, headers)``; None for one that was made here.
-    _raw: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        # The row that it came in, ``(offset, timestamp_ms, key, value, headers)``; None for one that was made here.
+        @property
+        def _raw(self) -> tuple[Any, ...] | None: ...
+
+    else:
 
         def __getattr__(self, name: str) -> Any:
+            if name == "_raw":
+                return None
             # A slot that is not set yet: of a record that came in a frame, made when it is looked at.
             made = _LAZY.get(name, _no_attribute)(self._raw, name)
             _SETTERS[name](self, made)
@@ -77,7 +88,7 @@ _LAZY: dict[str, Any] = {
     "headers": lambda row, _: decode_headers(row[4]),
 }
 _SETTERS: dict[str, Any] = {
-    slot: Record.__dict__[slot].__set__ for slot in ("value", "key", "headers", "offset", "timestamp_ms", "_raw")
+    slot: getattr(Record, slot).__set__ for slot in ("value", "key", "headers", "offset", "timestamp_ms", "_raw")
 }
 _BYTES_OR_NULL = ({bytes}, {bytes, type(None)}, {type(None)})
 _new = object.__new__
@@ -150,6 +161,7 @@ Row = tuple[Any, ...]
 """An emitted record as it stands in a frame: ``(key, value[, headers[, timestamp_ms]])``."""
 
 
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Emit:
     """A record for an outlet, as ``JsonOutlet.emit`` makes it. Immutable.
 
@@ -161,9 +173,13 @@ class Emit:
 
     outlet: str
     record: Record
-    # The record itself where it goes out as it is, else the row; and then, the record that the row was derived from.
-    _what: Record | Row
-    _source: Record | None
+
+    if TYPE_CHECKING:
+        # The record itself where it goes out as it is, else the row; then the record that the row was derived from.
+        @property
+        def _what(self) -> Record | Row: ...
+        @property
+        def _source(self) -> Record | None: ...
 
     def __init__(self, outlet: str, record: Record) -> None:
         _set_outlet(self, outlet)
@@ -179,12 +195,6 @@ class Emit:
             made = what if isinstance(what, Record) else _record_of(what, self._source)
             _set_emitted(self, made)
             return made
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"cannot assign to {name!r}: an Emit is immutable")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"cannot delete {name!r}: an Emit is immutable")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Emit):

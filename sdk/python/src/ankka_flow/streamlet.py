@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
@@ -44,7 +45,7 @@ class Context:
         return self._run.void
 
 
-class Streamlet:
+class Streamlet(ABC):
     """The base class of every streamlet.
 
     Ports and parameters are class attributes, found when a subclass is defined, inherited ones included; a name that

@@ -1,0 +1,6 @@
+from ankka_flow import serve
+
+from .streamlet import Echo
+
+if __name__ == "__main__":
+    serve(Echo())

@@ -76,9 +76,9 @@ type answering struct {
 	// of the script; after hears what the broker said about the partition.
 	before func(*faultproxy.Request) (faultproxy.Plan, bool)
 	after  func(*faultproxy.Request, int16)
-	// throttled, where it is not nil, hears for how many milliseconds a write's
-	// answer asks to wait.
-	throttled func(int32)
+	// throttled, where it is not nil, hears for how many milliseconds the answer
+	// to a write or a fetch asks to wait.
+	throttled func(*faultproxy.Request, int32)
 
 	mu       sync.Mutex
 	script   []step
@@ -143,12 +143,17 @@ func (a *answering) requested(r *faultproxy.Request) faultproxy.Plan {
 }
 
 func (a *answering) answered(r *faultproxy.Request, response kmsg.Response) {
+	if a.throttled != nil {
+		switch response := response.(type) {
+		case *kmsg.ProduceResponse:
+			a.throttled(r, response.ThrottleMillis)
+		case *kmsg.FetchResponse:
+			a.throttled(r, response.ThrottleMillis)
+		}
+	}
 	produced, ok := response.(*kmsg.ProduceResponse)
 	if !ok {
 		return
-	}
-	if produced.ThrottleMillis > 0 && a.throttled != nil {
-		a.throttled(produced.ThrottleMillis)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -4,9 +4,12 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/delivery/kafka/faultproxy"
 )
 
 // behindProxy is a pipeline on the real cluster, with a proxy before it.
@@ -143,48 +148,96 @@ func TestKafka_Case50_TooLargeAndMissing(t *testing.T) {
 	c.sameRecords("case50", 0)
 }
 
-// Quotas: a throttled fetch answers without topics and a throttled write is
-// answered and then waited for; everything comes through, once.
+// quotas sets how many bytes a second a client may write and read.
+func (c *realCluster) quotas(entity kadm.ClientQuotaEntity, rates map[string]float64) {
+	c.t.Helper()
+	entry := kadm.AlterClientQuotaEntry{Entity: entity}
+	for key, rate := range rates {
+		entry.Ops = append(entry.Ops, kadm.AlterClientQuotaOp{Key: key, Value: rate})
+	}
+	altered, err := c.admin.AlterClientQuotas(c.ctx, []kadm.AlterClientQuotaEntry{entry})
+	for _, one := range altered {
+		err = errors.Join(err, one.Err)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// waits is what answers ask to be waited, by broker and kind of request, and
+// how many requests came too early.
+type waits struct {
+	mu     sync.Mutex
+	until  map[string]time.Time
+	asked  map[kmsg.Key]int
+	passed map[kmsg.Key]int // requests behind such an answer
+	early  []string
+}
+
+func (w *waits) place(r *faultproxy.Request) string {
+	return fmt.Sprintf("%s to broker %d", r.Key.Name(), r.Broker+1)
+}
+
+func (w *waits) came(r *faultproxy.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	until, held := w.until[w.place(r)]
+	if !held {
+		return
+	}
+	w.passed[r.Key]++
+	if left := time.Until(until); left > 0 {
+		w.early = append(w.early, fmt.Sprintf("%s, %v too early", w.place(r), left))
+	}
+}
+
+func (w *waits) answered(r *faultproxy.Request, millis int32) {
+	if millis <= 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked[r.Key]++
+	w.until[w.place(r)] = time.Now().Add(time.Duration(millis) * time.Millisecond)
+}
+
+// Quotas, one of a user with a client id and one of a client id: a throttled
+// fetch answers without topics and a throttled write is written. What the
+// answers ask to be waited, the client waits (KIP-219), it says so, and
+// everything comes through, once and in order.
 func TestKafka_Quotas(t *testing.T) {
 	t.Parallel()
-	_, a := behindProxy(t, "quota", 1)
-	entity := kmsg.NewAlterClientQuotasRequestEntryEntity()
-	for _, id := range []string{"quota", "quota.case.in"} { // the producer's, and the inlet's
-		one := entity
-		one.Type, one.Name = "client-id", &id
-		entry := kmsg.NewAlterClientQuotasRequestEntry()
-		entry.Entity = append(entry.Entity, one)
-		for _, key := range []string{"producer_byte_rate", "consumer_byte_rate"} {
-			op := kmsg.NewAlterClientQuotasRequestEntryOp()
-			op.Key, op.Value = key, 20_000
-			entry.Ops = append(entry.Ops, op)
-		}
-		request := kmsg.NewPtrAlterClientQuotasRequest()
-		request.Entries = append(request.Entries, entry)
-		response, err := request.RequestWith(a.ctx, a.client)
-		if err != nil || response.Entries[0].ErrorCode != 0 {
-			t.Fatal(err, response)
-		}
-	}
-	throttled := make(chan int32, 1000)
-	a.throttled = func(millis int32) {
-		select {
-		case throttled <- millis:
-		default:
-		}
-	}
-	for i := range 150 {
-		a.put(0, &kgo.Record{Key: []byte("k"), Value: append([]byte(fmt.Sprintf("0/%d ", i)), bytes.Repeat([]byte{'x'}, 2000)...)})
+	c, a := behindProxy(t, "quota", 1)
+	c.quotas(kadm.ClientQuotaEntity{{Type: "user", Name: text("ANONYMOUS")}, {Type: "client-id", Name: text("quota")}}, map[string]float64{"producer_byte_rate": 50_000})
+	c.quotas(kadm.ClientQuotaEntity{{Type: "client-id", Name: text("quota.case.in")}}, map[string]float64{"consumer_byte_rate": 60_000})
+	w := &waits{until: map[string]time.Time{}, asked: map[kmsg.Key]int{}, passed: map[kmsg.Key]int{}}
+	a.before = func(r *faultproxy.Request) (faultproxy.Plan, bool) { w.came(r); return faultproxy.Plan{}, false }
+	a.throttled = w.answered
+	a.maxRecords = 10
+	noise := make([]byte, 10_000) // which no compression makes smaller
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	for i := range 90 {
+		a.put(0, &kgo.Record{Key: []byte("k"), Value: append([]byte(fmt.Sprintf("0/%d ", i)), noise...)})
 	}
 	began := time.Now()
 	p := a.run(countedCommand())
-	a.awaitEnd()
-	t.Logf("300 KB at 20 KB/s: %v; %d throttled writes", time.Since(began).Round(time.Second), len(throttled))
-	p.stopsWell()
-	a.everyOnce(1, 150)
-	if len(throttled) == 0 {
-		t.Error("no write was throttled")
+	for _, doing := range []string{"reading", "writing"} {
+		p.await(`WRN .*a quota of the cluster holds back ` + doing + ` \(client id .*quota`)
 	}
+	a.awaitEnd()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("900 KB at 50 KB/s, ten seconds' worth of it at once: %v; %d writes and %d fetches were throttled", time.Since(began).Round(time.Second), w.asked[kmsg.Produce], w.asked[kmsg.Fetch])
+	for _, key := range []kmsg.Key{kmsg.Produce, kmsg.Fetch} {
+		if w.asked[key] == 0 || w.passed[key] == 0 {
+			t.Errorf("%s: %d answers asked for a wait, %d requests came behind", key.Name(), w.asked[key], w.passed[key])
+		}
+	}
+	if len(w.early) > 0 {
+		t.Errorf("%d requests came before the wait was over: %v", len(w.early), w.early)
+	}
+	p.stopsWell()
+	a.everyOnce(1, 90)
 }
 
 // kill -9 of a leader with writes on their way: nothing is lost, nothing comes

@@ -74,6 +74,7 @@ type Client struct {
 	coordinators coordinators
 	budget       budget
 	reach        reach
+	throttles    throttles
 }
 
 // NewClient makes a client. It does no IO; the first connection is made when
@@ -107,6 +108,7 @@ func NewClient(cfg Config) (*Client, error) {
 	c.coordinators.nodes = map[string]int32{}
 	c.budget.left = prefetchBudget
 	c.reach.init()
+	c.throttles.said = map[string]time.Time{}
 	c.wg.Go(c.refreshMetadata)
 	return c, nil
 }

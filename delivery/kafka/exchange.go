@@ -150,6 +150,9 @@ func (c *Client) exchangeAt(ctx context.Context, addr string, fn func(rw io.Read
 // notConnected is the error of an exchange that got no connection.
 func (c *Client) notConnected(ctx context.Context, addr string, err error) error {
 	cause := context.Cause(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) && errors.Is(err, context.Canceled) {
+		err = cause // a deadline that its owner keeps
+	}
 	if isTimeout(err) && !errors.Is(cause, context.Canceled) && !errors.Is(cause, errClosed) {
 		err = c.reach.waiting(addr, err)
 	}

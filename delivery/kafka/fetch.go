@@ -59,11 +59,12 @@ type fetcher struct {
 }
 
 // leaderLoop is what the two goroutines of one leader share; the fetcher's
-// mutex guards polling and turn.
+// mutex guards polling, held and turn.
 type leaderLoop struct {
 	node    int32
 	wakes   [2]chan struct{} // of lagging, of idle; capacity 1
 	polling bool             // a long poll is under way
+	held    time.Time        // no request before this: a quota of the broker
 	turn    int              // where the next request begins in order
 }
 
@@ -191,18 +192,19 @@ func (f *fetcher) run(l *leaderLoop, kind int) {
 			continue
 		}
 		throttle, err := w.fetch()
+		if wait := f.c.throttled("reading", f.in.ClientID, l.node, throttle); wait > 0 {
+			f.mu.Lock()
+			l.held = time.Now().Add(wait)
+			f.mu.Unlock()
+		}
 		f.settle(w, kind, err)
-		pause := min(throttle, fetchMargin/2)
-		if err != nil {
-			fails++
-			f.c.stale(f.in.Topic)
-			pause = backoff(retryFirst, retryMost, fails)
-		} else {
+		if err == nil {
 			fails = 0
+			continue
 		}
-		if pause > 0 {
-			sleep(f.ctx, pause)
-		}
+		fails++
+		f.c.stale(f.in.Topic)
+		sleep(f.ctx, backoff(retryFirst, retryMost, fails))
 	}
 }
 
@@ -245,6 +247,9 @@ func (f *fetcher) plan(w *fetchWorker, kind int) (wait planWait) {
 	defer f.mu.Unlock()
 	w.begin()
 	now := time.Now()
+	if w.l.held.After(now) {
+		return planWait{until: w.l.held}
+	}
 	most, behind := answerBytes, false
 	if kind == idle {
 		most = idleBytes

@@ -507,32 +507,6 @@ func readFetch(frame []byte) (out []fetched, err error) {
 	return out, err
 }
 
-// A broker over its quota answers without any topic: no end, and no reason to
-// ask again at once.
-func TestFetch_AThrottledAnswerIsNoEnd(t *testing.T) {
-	cl := newCluster(t, kfake.SeedTopics(1, "t"))
-	var throttled atomic.Int64
-	cl.ControlKey(1, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		if throttled.Add(1) > 3 {
-			return nil, nil, false
-		}
-		cl.KeepControl()
-		resp := kreq.ResponseKind().(*kmsg.FetchResponse)
-		resp.ThrottleMillis = 50
-		return resp, nil, true
-	})
-	write(t, kgoClient(t, cl), "t", 1, 0, 5)
-	begin := time.Now()
-	r := take(t, newTestClient(t, cl.ListenAddrs()), Inlet{Topic: "t"})
-	eventually(t, "the records", func() bool { return r.count() == 5 })
-	if d := time.Since(begin); d < 150*time.Millisecond {
-		t.Errorf("the throttle was not kept: %v", d)
-	}
-	if _, failed := find(r, func(delivery.FetchFailed) bool { return true }); failed {
-		t.Error("a throttle was told as a failure")
-	}
-}
-
 func TestR10_ThePrefetchOfManyPartitionsIsBounded(t *testing.T) {
 	const partitions = 200
 	cl := newCluster(t, kfake.SyntheticFetch(kfake.SyntheticBatch{RecordBytes: 1000, Records: 250}), kfake.SeedTopics(partitions, "t"))

@@ -116,6 +116,8 @@ type sender struct {
 	mu    sync.Mutex
 	queue []*payload
 	down  bool                    // an exchange failed, and calmed is not read yet
+	held  time.Time               // no request begins before: a quota of the broker
+	slow  bool                    // a quota asked for a wait: one request at a time, until an answer does not
 	cut   context.CancelCauseFunc // ends the exchange under way; nil: none
 	wake  chan struct{}
 }
@@ -198,18 +200,47 @@ func (s *sender) run() {
 		case <-s.wake:
 		}
 		for s.pending() && s.p.ctx.Err() == nil {
+			if wait, _ := s.throttled(); wait > 0 {
+				sleep(s.p.ctx, wait)
+				continue
+			}
 			s.exchange()
 		}
 	}
+}
+
+// throttled is how long no request may begin, and whether one may be in flight
+// at most.
+func (s *sender) throttled() (wait time.Duration, slow bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, time.Until(s.held)), s.slow
+}
+
+// throttle takes the wait that an answer asks for. The broker reads nothing more
+// of the connection before it is over, so what is in flight behind is answered
+// later by as much, and may ask for a wait again.
+func (s *sender) throttle(asked time.Duration) (wait time.Duration) {
+	wait = s.p.c.throttled("writing", s.p.c.cfg.ClientID, s.node, asked)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = wait > 0
+	if wait > 0 {
+		s.held = time.Now().Add(wait)
+	}
+	return wait
 }
 
 // exchange has one connection for itself and sends what is queued, and what
 // comes meanwhile.
 func (s *sender) exchange() {
 	limit := s.p.c.cfg.RequestTimeout
-	ctx, cancel := context.WithTimeout(s.p.ctx, limit)
+	// The deadline is the timer's, since a quota moves it.
+	ctx, cancel := context.WithTimeout(s.p.ctx, limit+maxFrames*throttleMost)
 	defer cancel()
 	ctx, cut := context.WithCancelCause(ctx)
+	deadline := time.AfterFunc(limit, func() { cut(context.DeadlineExceeded) })
+	defer deadline.Stop()
 	s.mu.Lock()
 	s.cut = cut
 	s.mu.Unlock()
@@ -219,7 +250,7 @@ func (s *sender) exchange() {
 		s.mu.Unlock()
 		cut(nil)
 	}()
-	x := &pipeline{s: s, until: time.Now().Add(limit / 3), sent: make(chan *frame, maxFrames), slots: make(chan struct{}, maxFrames),
+	x := &pipeline{s: s, until: time.Now().Add(limit / 3), deadline: deadline, sent: make(chan *frame, maxFrames), slots: make(chan struct{}, maxFrames),
 		idle: make(chan struct{}, 1), stop: make(chan struct{})}
 	_, err := s.p.c.exchange(ctx, s.node, x.run)
 	if err == nil {
@@ -263,6 +294,8 @@ type frame struct {
 type pipeline struct {
 	s     *sender
 	until time.Time // no request begins later: each gets most of the exchange's time
+	// deadline ends the exchange; a wait for a quota puts it off.
+	deadline *time.Timer
 
 	frames []*frame // not answered whole; the writer appends, read is told by sent
 	mu     sync.Mutex
@@ -305,11 +338,14 @@ func cut(rw io.ReadWriter) {
 
 func (x *pipeline) write(rw io.Writer) error {
 	for {
-		if x.unanswered() == 0 && (!x.s.pending() || !time.Now().Before(x.until)) {
+		n := x.unanswered()
+		wait, slow := x.s.throttled()
+		open := wait == 0 && time.Now().Before(x.until)
+		if n == 0 && (!open || !x.s.pending()) {
 			return nil
 		}
 		var f *frame
-		if time.Now().Before(x.until) {
+		if open && (n == 0 || !slow) {
 			f = x.s.nextFrame()
 		}
 		if f == nil {
@@ -452,7 +488,10 @@ func (x *pipeline) read(rw io.Reader) error {
 			return err
 		}
 		buffer = body[:0]
-		events, err := decodeProduced(body, f)
+		events, throttle, err := decodeProduced(body, f)
+		if wait := x.s.throttle(throttle); wait > 0 {
+			x.deadline.Reset(x.s.p.c.cfg.RequestTimeout + wait)
+		}
 		if len(events) > 0 {
 			x.s.p.post(events...)
 		}
@@ -471,9 +510,10 @@ func (x *pipeline) read(rw io.Reader) error {
 	return nil
 }
 
-// decodeProduced reads a Produce answer, v8. A partition that was not asked for
-// or does not come is an error: what was sent for it is unknown (rule 2).
-func decodeProduced(body []byte, f *frame) (events []any, err error) {
+// decodeProduced reads a Produce answer, v8, and the wait that it asks for. A
+// partition that was not asked for or does not come is an error: what was sent
+// for it is unknown (rule 2).
+func decodeProduced(body []byte, f *frame) (events []any, throttle time.Duration, err error) {
 	d := decoder{src: body}
 	at := 0
 	for range d.count(6) {
@@ -494,24 +534,25 @@ func decodeProduced(body []byte, f *frame) (events []any, err error) {
 				message = text
 			}
 			if d.err != nil {
-				return events, d.err
+				return events, 0, d.err
 			}
 			i := f.find(topic, index, at)
 			if i < 0 {
-				return events, fmt.Errorf("%w: an answer for %s/%d, which was not asked for", errMalformed, topic, index)
+				return events, 0, fmt.Errorf("%w: an answer for %s/%d, which was not asked for", errMalformed, topic, index)
 			}
 			at = i + 1
 			f.answered[i] = true
 			events = append(events, sequence.Event(sequence.Answered{Batch: f.payloads[i].batch, Code: code, Message: message}))
 		}
 	}
+	throttle = time.Duration(d.int32()) * time.Millisecond
 	if d.err != nil {
-		return events, d.err
+		return events, 0, d.err
 	}
 	if len(events) != len(f.payloads) {
-		return events, fmt.Errorf("%w: an answer for %d of %d partitions", errMalformed, len(events), len(f.payloads))
+		return events, 0, fmt.Errorf("%w: an answer for %d of %d partitions", errMalformed, len(events), len(f.payloads))
 	}
-	return events, nil
+	return events, throttle, nil
 }
 
 // find looks for the partition's unanswered batch, from where it usually is.

@@ -24,7 +24,7 @@ failure, and what a broker says of a refusal.
 What may repeat for ever is limited. A stream that fails has one line a try (the failure, or the end of the process), and the tries
 are a wait apart that grows up to ` + "`FLOW_RECONNECT_MAX_BACKOFF`" + `; the same traceback is shown once. A broker that is away is said once for each cause,
 and another cause of it at most every 10 s; once that it is back. Commits and starts that do not get through are said once until they do, a
-topic that may not be read or written once until it may, records that cannot be sent at most every 10 s for each kind of trouble, a
+topic that may not be read or written once until it may, records that cannot be sent at most every 10 s for each kind of trouble, a quota once a minute for reading and for writing, a
 group's refusal once for each code, a stall once. What belongs to something that is over is counted in
 ` + "`ankka_flow_stale_events_total`" + ` and not said.
 

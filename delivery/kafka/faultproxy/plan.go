@@ -1,6 +1,8 @@
 package faultproxy
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -35,6 +37,9 @@ type Plan struct {
 	// Mute: no answer comes, to this request and to what is behind it on its
 	// connection, which stays open.
 	Mute bool
+	// Throttle is the wait that the answer to a Produce request asks for, as over
+	// a quota; 0: as the broker says.
+	Throttle time.Duration
 	// Answer, where it is not nil, holds the answer back until it is closed, or
 	// the connection is.
 	Answer <-chan struct{}
@@ -125,6 +130,9 @@ func (r *Request) judged(plan Plan, answer *kmsg.ProduceResponse) *kmsg.ProduceR
 				said[Partition{topic.Topic, part.Partition}] = part
 			}
 		}
+	}
+	if plan.Throttle > 0 {
+		whole.ThrottleMillis = int32(plan.Throttle / time.Millisecond)
 	}
 	for _, topic := range r.Body.(*kmsg.ProduceRequest).Topics {
 		out := kmsg.NewProduceResponseTopic()

@@ -331,7 +331,7 @@ func (c *conn) answer(x exchange) error {
 // rewritten is a broker's answer with our addresses and the plan's codes.
 func (c *conn) rewritten(x exchange, frame []byte) ([]byte, kmsg.Response, error) {
 	switch x.r.Key {
-	case kmsg.Produce, kmsg.Metadata, kmsg.FindCoordinator, kmsg.OffsetCommit:
+	case kmsg.Produce, kmsg.Fetch, kmsg.Metadata, kmsg.FindCoordinator, kmsg.OffsetCommit:
 	default:
 		return frame, nil, nil
 	}
@@ -341,7 +341,7 @@ func (c *conn) rewritten(x exchange, frame []byte) ([]byte, kmsg.Response, error
 	}
 	switch answer := said.(type) {
 	case *kmsg.ProduceResponse:
-		if len(x.plan.Fates) > 0 {
+		if len(x.plan.Fates) > 0 || x.plan.Throttle > 0 {
 			return x.r.answer(x.r.judged(x.plan, answer)), said, nil
 		}
 		return frame, said, nil

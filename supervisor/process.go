@@ -61,9 +61,12 @@ type Process struct {
 	stdin  *os.File      // the pipe that in writes
 	ending chan struct{} // closed when the wait status is known
 
-	frames   atomic.Uint64 // that came from the process
-	canPong  chan struct{} // closed by SpeaksPing
-	pongOnce sync.Once
+	frames atomic.Uint64 // that came from the process
+	// inputRead is the most that InputRead has answered: at the end of the process, when
+	// the pipe is closed and cannot be asked, the answer must not jump to all of it.
+	inputRead atomic.Int64
+	canPong   chan struct{} // closed by SpeaksPing
+	pongOnce  sync.Once
 
 	// group guards the group's id against being signalled after it may belong to somebody
 	// else: once the child is reaped, its pid, which names the group, is free.
@@ -122,6 +125,24 @@ func (p *Process) Withdraw(id uint64) bool { return p.in.withdraw(id) }
 // data frame that is begun. Data that is not begun is not written any more (and can still be
 // withdrawn). Frames queued later are dropped.
 func (p *Process) CloseInput() { p.in.close() }
+
+// InputRead is how many bytes of its stdin the process has read, of all that was ever
+// written; it never falls. Where the system does not say what lies in a pipe that we write
+// (anything but Linux), it counts what was written.
+func (p *Process) InputRead() int64 {
+	written := p.in.written.Load()
+	// Taken after written: what is written in between can only make the answer too small.
+	read := max(0, written-unread(p.stdin))
+	for {
+		before := p.inputRead.Load()
+		if read <= before {
+			return before
+		}
+		if p.inputRead.CompareAndSwap(before, read) {
+			return read
+		}
+	}
+}
 
 // Terminate sends SIGTERM to the group, and SIGCONT so that a stopped process can see it.
 func (p *Process) Terminate() {

@@ -208,7 +208,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 		return misuse("--%s=%s: it is true or false", invalid.GetFlag().Name, invalid.GetValue())
 	}
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" {
+		// pflag quotes what stands behind the letter, as in -pPASSWORD.
+		err = fmt.Errorf("unknown flag: -%s", unknown.GetSpecifiedName())
+	} else if unknown != nil {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" {

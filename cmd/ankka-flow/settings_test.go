@@ -1,21 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"ankka-flow/cmd/ankka-flow/config"
 )
@@ -56,104 +52,6 @@ func TestFlagsAreSettings(t *testing.T) {
 			if f := commands[name].Flag(key.Flag); f == nil || f.Usage != key.Usage() {
 				t.Errorf("%s has no flag --%s with the table's text", name, key.Flag)
 			}
-		}
-	}
-}
-
-// planted is in every secret of the next test.
-const planted = "hunter2"
-
-// A run that a file configures: brokers, SASL, topics, group, parameters, from
-// variables and files; and no secret is in anything that it leaves behind, nor in the
-// process's environment.
-func TestSecretsOfARunAreNowhere(t *testing.T) {
-	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "valid"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "shop", planted+"-kafka"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	address := cluster.ListenAddrs()[0]
-	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.SASL(plain.Auth{User: "shop", Pass: planted + "-kafka"}.AsMechanism()), kgo.ConsumeTopics("valid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Value: []byte("v")}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	dir, secrets, seen := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "seen")
-	for name, text := range map[string]string{
-		filepath.Join(secrets, "token"): planted + "-token\n",
-		filepath.Join(dir, "flow.yaml"): `
-flow:
-  bootstrap.servers: ${SHOP_KAFKA}
-  pipeline: shop
-  streamlet: router
-  connection-config:
-    security.protocol: SASL_PLAINTEXT
-    sasl.mechanism: PLAIN
-    sasl.jaas.config: org.apache.kafka.common.security.plain.PlainLoginModule required username="shop" password="${SHOP_PASSWORD}";
-  config:
-    threshold: ${SHOP_THRESHOLD:-7}
-    api-token: {file: ` + filepath.Join(secrets, "token") + `}
-  inlets:
-    in: {topic: orders, group: shop-group}
-  topics: {out: valid}
-  metrics-port: 0
-  log-level: debug
-`,
-	} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	o := programOptions{dir: dir, env: append(caseEnv(), "FLOW_CONFIG_DIR="+dir, "SHOP_KAFKA="+address, "SHOP_PASSWORD="+planted+"-kafka", "SHOP_OTHER=kept", "FLOW_POD_NAME=pod-1")}
-	script, err := filepath.Abs("testdata/configured.py")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := startProgram(t, o, "run", "--until-end", "--trace", "trace.jsonl", "--", "python3", script, seen)
-	p.endsWith(0)
-	if got := client.PollFetches(t.Context()).Records(); len(got) != 1 || string(got[0].Value) != "v" {
-		t.Errorf("valid has %v", got)
-	}
-	text, err := os.ReadFile(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		Environment map[string]string
-		Threshold   int
-		Token       string
-	}
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Threshold != 7 || got.Token != planted+"-token" {
-		t.Errorf("the streamlet got threshold %d and token %q", got.Threshold, got.Token)
-	}
-	for name, value := range got.Environment {
-		if strings.Contains(value, planted) || slices.Contains([]string{"SHOP_KAFKA", "SHOP_PASSWORD", "FLOW_CONFIG_DIR"}, name) {
-			t.Errorf("the process has %s=%s", name, value)
-		}
-	}
-	if got.Environment["SHOP_OTHER"] != "kept" || got.Environment["FLOW_POD_NAME"] != "pod-1" {
-		t.Errorf("the process lacks what is its own: %v", got.Environment)
-	}
-	_, printed, errors := runProgram(t, o, "run", "--print-config", "--", "true")
-	if !strings.Contains(printed, "***") {
-		t.Errorf("nothing is hidden in\n%s", printed)
-	}
-	_, checked, _ := runProgram(t, o, "check", "--offline")
-	left := map[string]string{"the log": p.stderr(), "--print-config": printed + errors, "check": checked}
-	readTree(t, dir, left)
-	if len(left["trace.jsonl"]) == 0 {
-		t.Errorf("there is no trace")
-	}
-	for where, text := range left {
-		if strings.Contains(text, planted) {
-			t.Errorf("%s has a secret:\n%s", where, text)
 		}
 	}
 }

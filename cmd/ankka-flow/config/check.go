@@ -14,6 +14,9 @@ import (
 // checkAddress judges a broker's address.
 func checkAddress(text string) string {
 	host, port, err := net.SplitHostPort(text)
+	if strings.Contains(text, "@") {
+		return "a broker's address is host:port, such as kafka:9092, without a user or a password (sasl.username and sasl.password of connection-config say those)"
+	}
 	if n, e := strconv.Atoi(port); err != nil || host == "" || e != nil || n < 1 || n > 65535 {
 		if strings.Contains(text, "://") {
 			return "a broker's address is host:port, such as kafka:9092, without a protocol in front (security.protocol says that)"

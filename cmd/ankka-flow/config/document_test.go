@@ -115,6 +115,14 @@ connection-config:
 - One supervisor speaks to one cluster. ` + "`bootstrap.servers` and `connection-config`" + ` may stand at a port, but must come to the same for all of them;
   the same holds for ` + "`producer-config`" + `.
 
+## Secrets
+
+Passwords, keys and parameters that are secret are in no log, error, status, trace or ` + "`--print-config`" + `, and not in the environment of the
+streamlet: a parameter is hidden when the environment or a file of its own brought it, or when its name says so (password, secret, token and
+the like). User and password in front of an address, as in ` + "`postgres://user:password@host`" + `, are hidden too. Bring a secret in by
+` + "`${NAME}`, by a `-file`" + ` key, or by the variable ` + "`FLOW_PARAM`" + `: what stands on the command line, anybody on the machine can read who may
+list processes, the streamlet too.
+
 ## Keys
 
 A duration is a number and a unit: ` + "`500ms`, `30s`, `5m`, `1h`" + `. A size is bytes, or a number and a unit: ` + "`64KiB`, `1 MiB`, `10MB`" + `.

@@ -180,7 +180,7 @@ func (l *loader) place(k *Key, path string, e entry, v value) {
 }
 
 // secretWords in a parameter's or setting's name hide its value.
-var secretWords = []string{"password", "passwd", "secret", "token", "credential", "api-key", "apikey", "private-key", "access-key"}
+var secretWords = []string{"password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "api-key", "apikey", "private-key", "access-key"}
 
 func secretName(path string) bool {
 	path = strings.ToLower(path)

@@ -181,8 +181,11 @@ func (l *loader) takePairs(k *Key, texts []string, o origin) {
 		switch {
 		case !ok || name == "" || val == "" && !k.Empty:
 			shown := strconv.Quote(text)
-			if k.Section == "config" && ok {
+			switch {
+			case k.Section == "config" && ok:
 				shown = strconv.Quote(name + "=" + hiddenText)
+			case k.Section == "config": // such as token:SECRET
+				shown = hiddenText
 			}
 			l.problems.add(o, " %s: it has the form %s", shown, k.Form)
 			continue
@@ -241,7 +244,7 @@ func (k *Key) judgeAll(text string) string {
 
 // add is at without the colon behind the place.
 func (p *Problems) add(o origin, format string, args ...any) {
-	*p = append(*p, Problem{Where: o.place(), Text: fmt.Sprintf(format, args...), rank: o.rank, line: o.line})
+	*p = append(*p, Problem{Where: o.place(), Text: withoutLogins(fmt.Sprintf(format, args...)), rank: o.rank, line: o.line})
 }
 
 // readFile finds the file, and puts what it has.

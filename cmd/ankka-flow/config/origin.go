@@ -62,9 +62,11 @@ type value struct {
 	origin origin
 }
 
-// brought reports whether the text came from a variable or a file: then it may
-// be a secret, whatever its key.
-func (v value) brought() bool { return len(v.origin.variables) > 0 || v.origin.file != "" }
+// brought reports whether the text came from the environment or a file of its own:
+// then it may be a secret, whatever its key.
+func (v value) brought() bool {
+	return v.origin.rank == fromEnvironment || len(v.origin.variables) > 0 || v.origin.file != ""
+}
 
 // Problem is one thing that is wrong, where, and what to do.
 type Problem struct {
@@ -106,5 +108,5 @@ func (p Problems) sorted() Problems {
 
 // at adds a problem at a place; the text goes on behind "PLACE: ".
 func (p *Problems) at(o origin, format string, args ...any) {
-	*p = append(*p, Problem{Where: o.place(), Text: ": " + fmt.Sprintf(format, args...), rank: o.rank, line: o.line})
+	*p = append(*p, Problem{Where: o.place(), Text: ": " + withoutLogins(fmt.Sprintf(format, args...)), rank: o.rank, line: o.line})
 }

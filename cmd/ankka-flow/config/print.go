@@ -73,6 +73,9 @@ func (l *loader) rows() []printed {
 			if name == "" {
 				name = v.origin.name
 			}
+			if name == "" { // a default
+				name = k.id()
+			}
 			rows = append(rows, printed{"", name, l.printable(k, k.id(), v), v.origin, k.Name == ""})
 		}
 	}
@@ -114,7 +117,7 @@ func (l *loader) javaRows(section string) []printed {
 // printable is a value as YAML.
 func (l *loader) printable(k *Key, path string, v value) string {
 	switch {
-	case k == nil || k.Secret || secretName(path) || strings.HasPrefix(path, "config.") && v.brought():
+	case k == nil || k.Secret || secretName(path) || strings.HasPrefix(path, "config.") && v.brought(), strings.Contains(v.text, "PRIVATE KEY-----"):
 		return hiddenYAML
 	case k.Kind == Bool || k.Kind == Int:
 		return v.text
@@ -125,7 +128,7 @@ func (l *loader) printable(k *Key, path string, v value) string {
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}
-	return quoted(v.text)
+	return quoted(withoutLogins(v.text))
 }
 
 // hiddenYAML is *** as YAML: bare, it would be an alias.

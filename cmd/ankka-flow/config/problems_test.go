@@ -179,7 +179,7 @@ func TestProblemsOfFlagsAndVariables(t *testing.T) {
 		Environ: []string{"FLOW_STOP_TIMEOUT=x", "FLOW_WRITE_TIMEOUT=-1s", "FLOW_UNTIL_END=maybe", "FLOW_RECONECT_MAX_BACKOFF=1s", "FLOW_INPUT=in", "FLOWER=x"},
 	})
 	expect(t, err,
-		`--topic "in": it has the form PORT=TOPIC`, `--topic a: "x y": it is not a topic's name`, "--topic b is given twice", `--param "x": it has the form KEY=VALUE`, "--param \"=***\"",
+		`--topic "in": it has the form PORT=TOPIC`, `--topic a: "x y": it is not a topic's name`, "--topic b is given twice", "--param ***: it has the form KEY=VALUE", "--param \"=***\"",
 		`--log-level "loud": it is debug, info, warn or error`, `--brokers "localhost": a broker's address is host:port`,
 		`FLOW_STOP_TIMEOUT="x": it is a duration`, `FLOW_WRITE_TIMEOUT="-1s"`, `FLOW_UNTIL_END="maybe": it is true or false`,
 		"FLOW_RECONECT_MAX_BACKOFF: there is no such setting; did you mean FLOW_RECONNECT_MAX_BACKOFF?", `FLOW_INPUT "in": it has the form INLET=FILE`,

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"log/slog"
+	"regexp"
+	"strings"
 )
 
 // hiddenText stands for a secret wherever it would be shown.
@@ -32,3 +34,17 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(hiddenText), nil }
 
 // LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue(hiddenText) }
+
+// login is what may stand in front of the last @ of a URL or of a broker's address.
+var login = regexp.MustCompile(`[^\s",]+@`)
+
+// withoutLogins is a text with *** in place of user and password of URLs and addresses.
+func withoutLogins(text string) string {
+	return login.ReplaceAllStringFunc(text, func(found string) string {
+		protocol, _, ok := strings.Cut(found, "://")
+		if !ok {
+			return hiddenText + "@"
+		}
+		return protocol + "://" + hiddenText + "@"
+	})
+}

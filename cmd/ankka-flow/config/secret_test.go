@@ -94,9 +94,41 @@ func TestSecretsAreNotInProblems(t *testing.T) {
 			t.Errorf("%s: the secret shows in\n%v", text, err)
 		}
 	}
-	for _, env := range []string{"FLOW_SASL_PASSWORD=hunter2", "FLOW_PARAM=hunter2="} {
-		if _, err := Load(Input{Command: "run", Environ: []string{env, "FLOW_X=" + planted}}); err == nil || strings.Contains(err.Error(), "=hunter2") {
-			t.Errorf("%s: %v", env, err)
+	for _, env := range []string{
+		"FLOW_SASL_PASSWORD=hunter2", "FLOW_PARAM=api-token:hunter2", "FLOW_PARAM=api-token hunter2",
+		"FLOW_BROKERS=kafka://shop:hunter2@kafka:9092", "FLOW_BROKERS=k:1,shop:hun@hunter2@kafka:9092", "FLOW_BROKERS=hunter2@kafka:9092",
+		"FLOW_CONFIG=https://shop:hunter2@kafka/flow.yaml", "FLOW_CONFIG_DIR=https://shop:hunter2@kafka/",
+	} {
+		name, text, _ := strings.Cut(env, "=")
+		flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "FLOW_")), "_", "-")
+		for _, in := range []Input{
+			{Command: "run", Environ: []string{env, "FLOW_X=" + planted}},
+			{Command: "run", Flags: map[string][]string{flag: {text}}, Environ: []string{"FLOW_X=" + planted}},
+		} {
+			if _, err := Load(in); err == nil || strings.Contains(err.Error(), planted) {
+				t.Errorf("%s: %v", env, err)
+			}
+		}
+	}
+}
+
+// What the configuration is printed as has no login of a URL, no key beside a
+// certificate, and nothing of a parameter that the environment brought; each value is
+// hidden by a rule of its own.
+func TestPrintHidesWhatNoNameTellsApart(t *testing.T) {
+	t.Parallel()
+	chain := "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n" + planted + "\n-----END PRIVATE KEY-----\n"
+	for name, c := range map[string]struct{ text, env, want string }{
+		"a login":             {"config: {db: 'postgres://u:" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
+		"a login with signs":  {"config: {db: 'postgres://u:p@ss=" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
+		"a variable":          {"", "FLOW_PARAM=db=" + planted, `db: "***"  # FLOW_PARAM`},
+		"a name":              {"config: {pwd: " + planted + ", key-passphrase: " + planted + "}", "", `pwd: "***"`},
+		"a key in a chain":    {"connection-config: {security.protocol: SSL, ssl.keystore.certificate.chain: '${CHAIN}'}", "CHAIN=" + chain, `ssl.keystore.certificate.chain: "***"`},
+		"a parameter of ours": {"config: {threshold: 5}", "", `threshold: "5"`},
+	} {
+		s, _ := loadFile(t, "bootstrap.servers: k:1\n"+c.text+"\n", c.env) // that the key is none does not matter
+		if out := s.Print(); strings.Contains(out, planted) || !strings.Contains(out, c.want) {
+			t.Errorf("%s: want %s:\n%s", name, c.want, out)
 		}
 	}
 }

@@ -60,11 +60,10 @@ const (
 // vault has the secrets of these tests and a broker that wants them: TLS with a client
 // certificate, whose key is encrypted, and SASL PLAIN.
 type vault struct {
-	cluster     *kfake.Cluster
-	dir         string // files of secrets, and the authority's certificate
-	key, certs  string // PEM
-	keyPassword string
-	grains      []string // what must be nowhere
+	cluster    *kfake.Cluster
+	dir        string   // files of secrets, and the authority's certificate
+	key, certs string   // PEM
+	grains     []string // what must be nowhere
 }
 
 func newVault(t *testing.T) *vault {

@@ -101,7 +101,7 @@ def test_refused_prints_the_problems(tmp_path: Path) -> None:
     supervisor.hang_up()
     _, err = program.communicate(timeout=TIMEOUT)
     assert program.returncode == 1
-    assert "ankka-flow: another program is attached\n" in err
+    assert "ankka-flow refuses this process: another program is attached\n" in err
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -586,8 +586,9 @@ def test_refused(spawn: Spawn) -> None:
     process.discover()
     process.send(["refuse", ["the first problem", "the second problem"]])
     assert process.wait() == 1
-    # The supervisor's log, which this stderr is part of, has just named both.
-    assert process.stderr() == "ankka-flow refuses this process for 2 problems, named above\n"
+    assert process.stderr() == (
+        "ankka-flow refuses this process: the first problem\nankka-flow refuses this process: the second problem\n"
+    )
 
 
 BATCH_RUNS = "while 1 batch is running"

@@ -23,7 +23,7 @@ def _package() -> tuple[Callable[[object], bytes], Callable[[bytes], Any]]:
     import msgpack
 
     def unpack(data: bytes) -> Any:
-        return msgpack.unpackb(data, use_list=False, ext_hook=_no_extension)
+        return msgpack.unpackb(data, use_list=False, unicode_errors="replace", ext_hook=_no_extension)
 
     return msgpack.packb, unpack
 

@@ -137,7 +137,7 @@ class _Reader:
         if code >= 0xC0:
             return self.long(code, depth)
         if code >= 0xA0:
-            return self.take(code & 0x1F).decode()
+            return self.take(code & 0x1F).decode("utf-8", "replace")
         if code >= 0x90:
             return self.array(code & 0x0F, depth)
         return self.map(code & 0x0F, depth)
@@ -157,7 +157,7 @@ class _Reader:
         if what == "bin":
             return self.take(n)
         if what == "str":
-            return self.take(n).decode()
+            return self.take(n).decode("utf-8", "replace")
         return self.array(n, depth) if what == "array" else self.map(n, depth)
 
     def array(self, n: int, depth: int) -> tuple[Any, ...]:

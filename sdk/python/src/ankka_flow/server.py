@@ -38,9 +38,8 @@ _LINGER_REFUSED = 2.0  # seconds when it was refused; it is killed after 5
 class Server:
     """A streamlet being served. ``port`` is what ``serve`` was given (0 for None): the link is stdin and stdout."""
 
-    def __init__(self, streamlet: Streamlet, wire: _stdio.Wire, workers: int, port: int, by_hand: bool = False) -> None:
+    def __init__(self, streamlet: Streamlet, wire: _stdio.Wire, workers: int, port: int) -> None:
         self.port = port
-        self._by_hand = by_hand
         self._streamlet = streamlet
         self._wire = wire
         self._tally = Tally(handler_of(streamlet))
@@ -127,14 +126,9 @@ class Server:
             self._workers.submit(lambda: self._run(run))
 
     def _refused(self, problems: list[str]) -> None:
-        # Their number and not their texts: stderr is ankka-flow's log, which has just named each of them as an error
-        # of its own. There they are told of every process, one without an SDK included, and counted by log readers;
-        # a second copy would make two problems look like four.
-        if self._by_hand:  # its stderr is a terminal of its own
-            for problem in problems:
-                print(f"ankka-flow: {problem}", file=sys.stderr)
-        count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
-        print(f"ankka-flow refuses this process for {count}, named above", file=sys.stderr)
+        # Each of them, though ankka-flow names them too: a process's own log may be all that its author sees.
+        for problem in problems:
+            print(f"ankka-flow refuses this process: {problem}", file=sys.stderr)
         self._end(1, _LINGER_REFUSED)
 
     # The workers' side.
@@ -277,7 +271,6 @@ def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, wor
     if problems:
         raise ValueError(f"{type(streamlet).__name__} is not a valid streamlet: {'; '.join(problems)}")
     wire = _stdio.wire()
-    by_hand = wire is None
     if wire is None:
         wire = _attached(streamlet.name)
     if _serving:
@@ -285,7 +278,7 @@ def serve(streamlet: Streamlet, port: int | None = None, block: bool = True, wor
     _serving = True
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    server = Server(streamlet, wire, workers, port or 0, by_hand)
+    server = Server(streamlet, wire, workers, port or 0)
     server._start()
     if block:
         server.wait()

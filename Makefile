@@ -27,4 +27,4 @@ fuzz: ## every fuzz target for 20 s
 	@scripts/fuzz 20s
 
 clean: ## what was built and brought, and the embedded broker's data
-	rm -rf ankka-flow dist .venv .cache .ankka-flow sdk/node/dist sdk/node/node_modules
+	rm -rf ankka-flow dist .venv .cache .ankka-flow sdk/node/dist sdk/node/node_modules conformance/streamlets/typescript.mjs

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from ankka_flow import _msgpack
+from ankka_flow import _codec, _msgpack
 
 BOUNDARIES = sorted({abs(n + d) for n in (0, 15, 16, 31, 32, 127, 128, 255, 256, 65535, 65536) for d in (-1, 0, 1)})
 INTEGERS = sorted(
@@ -72,7 +72,6 @@ def test_reads_wide_forms_of_small_numbers() -> None:
         b"\xc6\xff\xff\xff\xffx",
         b"\xdd\xff\xff\xff\xff",  # announces four billion elements
         b"\xdf\xff\xff\xff\xff",
-        b"\xa1\xff",  # no UTF-8
         b"\x81\x01\x01",  # a key that is no text
         b"\x91" * 65 + b"\xc0",  # nested too deep
         b"\x81\x90\x01",
@@ -81,6 +80,13 @@ def test_reads_wide_forms_of_small_numbers() -> None:
 def test_refuses(data: bytes) -> None:
     with pytest.raises(ValueError):
         _msgpack.unpackb(data)
+
+
+def test_text_that_is_no_utf_8_is_read_with_replacements() -> None:
+    read = ("a\ufffdb", "\ufffd\ufffd", {"\ufffd": 1})
+    data = b"\x93\xa3a\xffb\xd9\x02\xff\xfe\x81\xa1\xff\x01"
+    _, package = _codec._package()
+    assert _msgpack.unpackb(data) == package(data) == read
 
 
 def test_every_truncation_of_a_value_is_refused() -> None:

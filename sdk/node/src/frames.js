@@ -1,0 +1,61 @@
+/** Frames without IO: a length of 4 bytes, then one msgpack array [kind, ...]. */
+import { Decoder, Encoder } from "@msgpack/msgpack";
+export const PROTOCOL_VERSION = "1.0";
+/** The longest body of a frame, in bytes. */
+export const MAX_FRAME_BYTES = 4_194_304;
+/** The largest record, in bytes, as its array is encoded in a frame. */
+export const MAX_RECORD_BYTES = 4_128_768;
+/** The most series in one report. */
+export const MAX_SERIES = 1_000;
+/** The longest text of a fail or a status, in UTF-16 units; the supervisor cuts at as many bytes. */
+export const MAX_TEXT = 65_536;
+const encoder = new Encoder({ ignoreUndefined: true });
+const decoder = new Decoder();
+/** The message as a frame, its length in front. */
+export function encodeFrame(message) {
+    const body = encoder.encodeSharedRef(message);
+    const frame = Buffer.allocUnsafe(4 + body.length);
+    frame.writeUInt32BE(body.length, 0);
+    frame.set(body, 4);
+    return frame;
+}
+/** The message in a frame's body. Its bytes are views of `body`. Throws where the body is not an array that begins with a text. */
+export function decodeBody(body) {
+    const message = decoder.decode(body);
+    if (!Array.isArray(message) || typeof message[0] !== "string") {
+        throw new Error(`the supervisor sent ${JSON.stringify(message)?.slice(0, 80)}, which is no message`);
+    }
+    return message;
+}
+/** Cuts a stream of bytes into the bodies of frames, each in an ArrayBuffer of its own, so that it can be given to another thread without a copy. */
+export class FrameCutter {
+    #length = Buffer.alloc(4);
+    #lengthRead = 0;
+    #body = null;
+    #bodyRead = 0;
+    /** Takes the next bytes and calls `each` for every body that is complete. Throws at a length that may not be. */
+    push(chunk, each) {
+        let at = 0;
+        while (at < chunk.length) {
+            if (this.#body === null) {
+                this.#length[this.#lengthRead++] = chunk[at++];
+                if (this.#lengthRead < 4)
+                    continue;
+                const size = this.#length.readUInt32BE(0);
+                if (size < 1 || size > MAX_FRAME_BYTES)
+                    throw new Error(`the supervisor announced a frame of ${size} bytes`);
+                this.#body = new Uint8Array(size);
+                this.#bodyRead = this.#lengthRead = 0;
+            }
+            const body = this.#body;
+            const part = chunk.subarray(at, at + body.length - this.#bodyRead);
+            body.set(part, this.#bodyRead);
+            this.#bodyRead += part.length;
+            at += part.length;
+            if (this.#bodyRead === body.length) {
+                this.#body = null;
+                each(body);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+import { current } from "./current.js";
+/** How long handlers may compute without letting other batches, timers and the supervisor's messages have their turn, in milliseconds. */
+const SLICE_MS = 20;
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+let lastTurn = 0;
+/** Handles the batch and answers it, once, whatever the handler does. Never rejects. */
+export async function handle(streamlet, run, context) {
+    try {
+        await current.run(run, () => callHandler(streamlet, run, context));
+        // A promise that the handler did not wait for, and that is rejected by now, is reported after this turn.
+        await turn();
+        lastTurn = performance.now();
+        warnOfLostEmits(run);
+        run.acknowledge();
+    }
+    catch (error) {
+        run.fail(error);
+    }
+}
+async function callHandler(streamlet, run, context) {
+    if (streamlet.process !== undefined) {
+        await run.take(await streamlet.process(run, context));
+        return;
+    }
+    for (const record of run.records) {
+        if (run.isVoid)
+            return;
+        run.at = record;
+        const result = streamlet.processRecord?.(record, context);
+        const emits = isPromise(result) ? await result : result;
+        // Nothing and a single emit are taken without a promise: this is the hot path.
+        if (!run.takeNow(emits))
+            await run.take(emits);
+        if (performance.now() - lastTurn > SLICE_MS) {
+            await turn();
+            lastTurn = performance.now();
+        }
+    }
+    run.at = null;
+}
+function isPromise(result) {
+    return typeof result?.then === "function";
+}
+let warned = false;
+function warnOfLostEmits(run) {
+    if (warned || run.isVoid || run.taken >= run.made)
+        return;
+    warned = true;
+    process.stderr.write(`ankka-flow: a handler made ${run.made} emits and returned or yielded ${run.taken}; what is not returned or yielded is not written\n`);
+}

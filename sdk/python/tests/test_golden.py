@@ -124,7 +124,7 @@ def test_a_spec_says_what_this_sdk_can_do() -> None:
     assert isinstance(send, Send)
     said = decode(send.frames[0][4:])
     assert said[:2] == BY_NAME["spec"]["value"][:2]
-    assert said[2] == {"ping": True, "max_in_flight": 8}  # and no "errors": this version applies no policy
+    assert said[2] == {"ping": True, "max_in_flight": 8, "errors": True}
 
 
 def test_a_golden_frame_cut_short_is_refused() -> None:

@@ -48,7 +48,7 @@ def one_batch(process: Process, rows: list[Any] | None = None, batch_id: int = 1
 def test_a_conversation(spawn: Spawn) -> None:
     process = spawn(HEAD + IDENTITY)
     spec = process.start()
-    assert spec[0] == "spec" and spec[2] == {"ping": True, "max_in_flight": 32}
+    assert spec[0] == "spec" and spec[2] == {"ping": True, "max_in_flight": 32, "errors": True}
     assert spec[1]["protocol_version"] == "1.0" and spec[1]["streamlet"]["name"] == "s"
     assert one_batch(process) == [["forward", 1, "out", None], ["ack", 1]]
     process.send(["stop", {"mode": "finish", "reason": ""}])

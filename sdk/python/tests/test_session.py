@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ankka_flow._frames import FrameReader
-from ankka_flow._session import Action, Begin, Configure, Refused, Run, Send, Session
+from ankka_flow._session import Action, Begin, Configure, Refused, Run, Send, Session, Start
 from ankka_flow.errors import ProtocolError
 from process import frame, frames, row
 
@@ -59,8 +59,10 @@ class Driver:
 
 def test_a_conversation_from_discover_to_stopped() -> None:
     driver = Driver()
-    assert driver.send(DISCOVER) == [["spec", {"streamlet": {"name": "s"}}, {"ping": True, "max_in_flight": 4}]]
-    assert driver.send(START) == [Configure({"limit": 5})]
+    assert driver.send(DISCOVER) == [
+        ["spec", {"streamlet": {"name": "s"}}, {"ping": True, "max_in_flight": 4, "errors": True}]
+    ]
+    assert driver.send(START) == [Configure({"limit": 5}, Start({}, "", "", 0))]
     assert driver.do(driver.session.configured()) == []
     assert driver.send(batch(1, attempt=2)) == []
     run = driver.begun[0]
@@ -138,7 +140,7 @@ def test_a_new_conversation_while_the_parameters_of_the_old_are_resolved() -> No
     said = driver.send(ABANDON)
     assert said[0] == ["stopped"] and said[1][:2] == ["fail", 1] and len(said) == 2
     assert driver.send(DISCOVER, ["start", {"conversation": 2, "config": {"limit": 6}}], batch(2))[0][0] == "spec"
-    assert driver.do(driver.session.configured()) == [Configure({"limit": 6})]
+    assert driver.do(driver.session.configured()) == [Configure({"limit": 6}, Start({}, "", "", 0))]
     assert driver.begun == []
     assert driver.do(driver.session.configured()) == []
     assert [run.id for run in driver.begun] == [2]

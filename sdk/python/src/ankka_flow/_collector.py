@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _codec, _frames
 from .errors import UndeclaredOutletError
-from .ports import check_size, row_of
+from .ports import WORTH_MEASURING, check_size, row_of
 from .records import Emit, Record
 
 FLUSH_AT = 1024 * 1024
@@ -38,6 +38,7 @@ class Collector:
         self._records = tuple(records)  # the handler may change its list
         self._places: dict[int, int] | None = None
         self._size = 0
+        self._next = 0  # where an unchanged record is looked for first: a handler goes through its records in order
         self._flush = flush
         self.taken: dict[str, int] = {}
         """How many emits of each outlet are in frames."""
@@ -67,6 +68,47 @@ class Collector:
                 self._size += len(value)
                 if self._size >= FLUSH_AT and self._flush is not None:
                     self._flush(self.frames())
+
+    def take(self, emits: Emit | Iterable[Emit]) -> None:
+        """Take one emit, or every one of several, or none where one cannot be sent or the iterable raises."""
+        if emits.__class__ is Emit:
+            self.keep([self.ready(emits)])
+        else:
+            self.keep([self.ready(emit) for emit in emits])  # type: ignore[union-attr]
+
+    def ready(self, emit: Emit) -> tuple[list[Any], Any]:
+        """An emit as it will be kept. Raises for one that cannot be sent, and then nothing has changed."""
+        if emit.__class__ is not Emit:
+            raise _not_an_emit(emit)
+        items = self._items.get(emit.outlet)
+        if items is None:
+            raise self._undeclared(emit.outlet)
+        what: Any = emit._what
+        if what.__class__ is Record:
+            place = self._next
+            if not (place < len(self._records) and self._records[place] is what):
+                place = self._place(what)
+            if place >= 0 and (what._raw.__class__ is tuple or what._unchanged()):
+                self._next = place + 1
+                return items, place
+            what = row_of(emit.outlet, what)
+        if len(what) > 2 or (what[0] is not None and len(what[0]) > WORTH_MEASURING):
+            check_size(emit.outlet, what)
+        return items, what
+
+    def keep(self, ready: Iterable[tuple[list[Any], Any]]) -> None:
+        """Take what ``ready`` gave; flushes as ``consume`` does."""
+        for items, what in ready:
+            items.append(what)
+            if what.__class__ is not int and what[1] is not None:
+                self._size += len(what[1])
+        if self._size >= FLUSH_AT and self._flush is not None:
+            self._flush(self.frames())
+
+    def row(self, outlet: str, row: Any) -> None:
+        """Take a row as it is."""
+        self._items[outlet].append(row)
+        self._size += len(row[1] or b"")
 
     def full(self) -> bool:
         """Whether frames should go out now, for who consumes without a ``flush``."""

@@ -104,7 +104,7 @@ def text(value: object, limit: int = _MAX_TEXT) -> str:
 
 
 def spec(descriptor: Mapping[str, Any], max_in_flight: int) -> bytes:
-    return encode(["spec", descriptor, {"ping": True, "max_in_flight": max_in_flight}])
+    return encode(["spec", descriptor, {"ping": True, "max_in_flight": max_in_flight, "errors": True}])
 
 
 def ack(batch_id: int) -> bytes:
@@ -113,6 +113,19 @@ def ack(batch_id: int) -> bytes:
 
 def fail(batch_id: int, failure: Mapping[str, Any]) -> bytes:
     return encode(["fail", batch_id, failure])
+
+
+def status(batch_id: int, info: Mapping[str, Any]) -> bytes:
+    return encode(["status", batch_id, info])
+
+
+def report(batch_id: int | None, series: list[Any]) -> bytes:
+    """``series``: ``[name, kind, labels, number]`` each; with an id they count when that batch commits."""
+    return encode(["report", batch_id, series])
+
+
+def log(level: str, message: str, fields: Mapping[str, Any]) -> bytes:
+    return encode(["log", level, message, fields])
 
 
 def pong(n: int) -> bytes:

@@ -43,7 +43,7 @@ def is_async(streamlet: Streamlet) -> bool:
 def emits(streamlet: Streamlet, batch: Batch, ctx: Context, at: At) -> Iterator[Emit]:
     """What a plain handler emits for the batch, in order."""
     if handler_name(type(streamlet)) == "process":
-        yield from _iterable(streamlet.process(batch))
+        yield from iterable(streamlet.process(batch))
         return
     handler = streamlet.process_record
     run = ctx._run
@@ -57,24 +57,24 @@ def emits(streamlet: Streamlet, batch: Batch, ctx: Context, at: At) -> Iterator[
         if made.__class__ is Emit:
             yield made
         else:
-            yield from _iterable(made)
+            yield from iterable(made)
 
 
 async def async_emits(streamlet: Streamlet, batch: Batch, ctx: Context, at: At) -> AsyncIterator[Emit]:
     """What an ``async`` handler emits for the batch, in order."""
     if handler_name(type(streamlet)) == "process":
-        async for emit in _async_iterable(streamlet.process(batch)):
+        async for emit in async_iterable(streamlet.process(batch)):
             yield emit
         return
     for record in batch.records:
         if ctx.stopping:
             raise Revoked
         at.record = record
-        async for emit in _async_iterable(streamlet.process_record(record, ctx)):
+        async for emit in async_iterable(streamlet.process_record(record, ctx)):
             yield emit
 
 
-def _iterable(made: Any) -> Iterable[Emit]:
+def iterable(made: Any) -> Iterable[Emit]:
     if made is None:
         return ()
     if isinstance(made, Emit):
@@ -87,30 +87,35 @@ def _iterable(made: Any) -> Iterable[Emit]:
     raise TypeError(f"the handler returned a {type(made).__name__}, not an Emit, an iterable of Emit or None{hint}")
 
 
-async def _async_iterable(made: Any) -> AsyncIterator[Emit]:
+async def async_iterable(made: Any) -> AsyncIterator[Emit]:
     if inspect.isawaitable(made):
         made = await made
     if isinstance(made, AsyncIterable):
         async for emit in made:
             yield emit
     else:
-        for emit in _iterable(made):
+        for emit in iterable(made):
             yield emit
 
 
 def failure(error: BaseException, offset: int | None) -> dict[str, Any]:
     """The map of a ``fail``: message, kind, detail, and the offset where the record is known."""
     kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    name = class_name(kind)
     try:
-        detail = "".join(traceback.format_exception(kind, error, _user_part(error)))
+        detail = "".join(traceback.format_exception(kind, error, user_part(error)))
     except Exception as broken:  # an exception whose own text cannot be made
         detail = f"{name} (no traceback: {type(broken).__name__} while formatting it)"
     made = {"message": _frames.text(error), "kind": _frames.text(name), "detail": _frames.text(detail)}
     return made if offset is None else {**made, "offset": offset}
 
 
-def _user_part(error: BaseException) -> Any:
+def class_name(kind: type) -> str:
+    """A class with its module, as ``json.decoder.JSONDecodeError``; without it for what is built in."""
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def user_part(error: BaseException) -> Any:
     """The traceback from the handler on; the whole one where no frame of the handler is in it."""
     here = __name__.rpartition(".")[0] + "."
     trace = error.__traceback__

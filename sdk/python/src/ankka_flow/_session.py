@@ -59,10 +59,21 @@ class Send:
 
 
 @dataclass(frozen=True)
+class Start:
+    """What ``start`` says beside the parameters."""
+
+    errors: dict[str, str]
+    pipeline: str
+    streamlet: str
+    instance: int
+
+
+@dataclass(frozen=True)
 class Configure:
-    """Resolve the parameters, then call ``configured``: no batch begins before."""
+    """Resolve the parameters and the error settings, then call ``configured``: no batch begins before."""
 
     values: dict[str, Any]
+    start: Start
 
 
 @dataclass(frozen=True)
@@ -94,7 +105,7 @@ class Session:
         self._runs: dict[int, Run] = {}
         self._held: list[Run] = []  # waiting for configured()
         self._configuring = False
-        self._config: dict[str, Any] | None = None  # came while another one was being resolved
+        self._config: Configure | None = None  # came while another one was being resolved
         self._topics: Mapping[str, str] = {}
         self._last_id = -1
         self.state = State.NEW
@@ -105,6 +116,16 @@ class Session:
     def running(self) -> int:
         """How many batches are unanswered, void ones included."""
         return len(self._runs)
+
+    @property
+    def live(self) -> int:
+        """How many unanswered batches are not void."""
+        return sum(not run.void for run in self._runs.values())
+
+    @property
+    def finishing(self) -> bool:
+        """Whether a stop waits for the answers of the batches that are not void."""
+        return self.state is State.FINISHING
 
     def receive(self, body: bytes) -> list[Action]:
         """A frame's body from the supervisor. Raises ProtocolError, after which the process must exit."""
@@ -120,8 +141,8 @@ class Session:
     def configured(self) -> list[Action]:
         """The parameters of the last ``Configure`` are in force."""
         if self._config is not None:
-            values, self._config = self._config, None
-            return [Configure(values)]
+            configure, self._config = self._config, None
+            return [configure]
         self._configuring = False
         held, self._held = self._held, []
         return [Begin(run) for run in held]
@@ -159,11 +180,20 @@ class Session:
         config = _typed("start", "config", _or_empty(start.get("config")), dict)
         self._topics = _typed("start", "inlets", _or_empty(start.get("inlets")), dict)
         self.state = State.RUNNING
+        configure = Configure(
+            config,
+            Start(
+                _typed("start", "errors", _or_empty(start.get("errors")), dict),
+                str(start.get("pipeline") or ""),
+                str(start.get("streamlet") or ""),
+                _integer("start", "instance", start.get("instance") or 0),
+            ),
+        )
         if self._configuring:
-            self._config = config
+            self._config = configure
             return []
         self._configuring = True
-        return [Configure(config)]
+        return [configure]
 
     def _batch(self, arguments: list[Any]) -> list[Action]:
         self._require("batch", State.RUNNING)

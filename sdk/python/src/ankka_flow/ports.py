@@ -18,13 +18,16 @@ _names = _tally.of_this_batch.get
 _set_outlet, _set_what = (Emit.__dict__[slot].__set__ for slot in ("outlet", "_what"))
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
 # A record whose value is below this is not measured when it is emitted, but only should its frame get too long.
-_WORTH_MEASURING = MAX_RECORD // 4
+WORTH_MEASURING = MAX_RECORD // 4
 
 
 class _Unset:
     def __repr__(self) -> str:
         return "UNSET"
 
+
+DEAD_LETTER = "dead-letter"
+"""The name of the port for dead letters."""
 
 UNSET: Final = _Unset()
 """Stands for "keep the record's key", since None removes it."""
@@ -123,7 +126,7 @@ class JsonOutlet(Port):
         elif source is not None:
             raw = source._wire_headers()
         row = make_row(key, value, raw, timestamp_ms)
-        if value is not None and len(value) > _WORTH_MEASURING:
+        if value is not None and len(value) > WORTH_MEASURING:
             check_size(self.name, row)
         _names().append(self.name)
         return emit_row(self.name, row, source)
@@ -142,7 +145,7 @@ def row_of(outlet: str, record: Record) -> Row:
     """The row of a record that goes to ``outlet`` as it is. Raises TypeError, RecordTooLargeError."""
     value = null_or_bytes(record.value, f"outlet {outlet!r}: value")
     row = make_row(null_or_bytes(record.key, f"outlet {outlet!r}: key"), value, record._wire_headers(), None)
-    if value is not None and len(value) > _WORTH_MEASURING:
+    if value is not None and len(value) > WORTH_MEASURING:
         check_size(outlet, row)
     return row
 
@@ -154,3 +157,14 @@ def check_size(outlet: str, row: Row) -> None:
         raise RecordTooLargeError(
             f"a record of {size} bytes for outlet {outlet!r}; the limit is {MAX_RECORD} bytes as encoded in a frame"
         )
+
+
+class DeadLetterOutlet(JsonOutlet):
+    """The port that gets the records that an ``ErrorPolicy`` gives up.
+
+    Named ``dead-letter``: ``errors.deadletterqueue.topic.name`` is its topic. What goes there is the record as it came,
+    bytes of any kind.
+    """
+
+    def __init__(self, *, schema_name: str = "dead-letter") -> None:
+        super().__init__(DEAD_LETTER, schema_name=schema_name)

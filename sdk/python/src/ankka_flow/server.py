@@ -14,23 +14,28 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from . import _attach, _stdio, descriptor
+from . import _attach, _frames, _stdio, descriptor
+from ._attempts import Wait
 from ._collector import Collector
+from ._context import Where
 from ._frames import FrameReader
 from ._handler import At, Revoked, async_emits, emits, failure, handler_of, is_async, known_offset
 from ._outbox import Outbox
+from ._runner import Clocks, InForce, Memory, Runner, Stopped, series
 from ._session import Action, Begin, Configure, Refused, Run, Send, Session
 from ._tally import Tally
+from ._timer import Timer
 from ._workers import EventLoop, Workers
 from .errors import ProtocolError
 from .records import Batch, records_of
 from .streamlet import Context, Streamlet
 
 _READ_AT_MOST = 1024 * 1024  # what a pipe holds
+_FAR = 1 << 52  # milliseconds: what a frame can say of a wait of 292 million years
 _LINGER = 10.0  # seconds for the program's own end when the supervisor is gone
 _LINGER_REFUSED = 2.0  # seconds when it was refused; it is killed after 5
 
@@ -50,6 +55,10 @@ class Server:
         self._outbox = Outbox(wire.write, self._gone)
         self._workers = Workers(workers + 1)  # one more: configure may run while as many batches are void
         self._loop = EventLoop() if is_async(streamlet) else None
+        self._timer = Timer()
+        self._force: InForce | None = None  # the conversation's error policy, where there is one
+        self._memory = Memory()
+        self._waiting: dict[int, _Waiting] = {}  # by the batch's id; the lock guards it
         self._pid = os.getpid()
         self._closing = False
         self._ended = threading.Event()
@@ -85,6 +94,7 @@ class Server:
                     with self._lock:
                         if not self._closing:
                             self._perform(self._session.receive(body))
+                            self._end_waits()
                     self._outbox.pump_without_waiting()
             if frames.partial():
                 raise ProtocolError(f"the input ended {frames.partial()} bytes into a frame")
@@ -115,15 +125,18 @@ class Server:
             elif isinstance(action, Begin):
                 self._begin(action.run)
             elif isinstance(action, Configure):
-                self._workers.submit(lambda values=action.values: self._configure(values))  # type: ignore[misc]
+                self._workers.submit(lambda action=action: self._configure(action))  # type: ignore[misc]
             elif isinstance(action, Refused):
                 self._refused(action.problems)
 
     def _begin(self, run: Run) -> None:
+        force = self._force
         if self._loop is not None:
-            self._loop.submit(lambda: self._run_async(run))
-        else:
+            self._loop.submit(lambda: self._run_async(run) if force is None else self._run_policy_async(run, force))
+        elif force is None:
             self._workers.submit(lambda: self._run(run))
+        else:
+            self._workers.submit(lambda: self._run_policy(run, force))
 
     def _refused(self, problems: list[str]) -> None:
         # Each of them, though ankka-flow names them too: a process's own log may be all that its author sees.
@@ -133,12 +146,23 @@ class Server:
 
     # The workers' side.
 
-    def _configure(self, values: dict[str, Any]) -> None:
+    def _configure(self, configure: Configure) -> None:
         try:
-            self._streamlet.configure(values)
+            self._streamlet.configure(configure.values)
         except BaseException:
             traceback.print_exc()
             self._die("the configuration was not accepted")
+        start = configure.start
+        if self._streamlet.errors is not None or start.errors:
+            where = Where(start.pipeline, start.streamlet or self._streamlet.name, start.instance)
+            try:
+                self._force = InForce(self._streamlet, start.errors, where, self._memory, Clocks())
+            except ValueError as error:
+                for problem in str(error).split("\n"):
+                    print(f"ankka-flow: {problem}", file=sys.stderr)
+                self._die("the settings of error handling were not accepted")
+            if warning := self._force.warning():
+                self._outbox.put([_frames.log("warn", warning, {})])
         with self._lock:
             self._perform(self._session.configured())
         self._outbox.pump()
@@ -178,6 +202,135 @@ class Server:
             self._answer(run, frames, failed)
             self._outbox.pump_without_waiting()
 
+    # The workers' side, with an error policy.
+
+    def _run_policy(self, run: Run, force: InForce) -> None:
+        with self._guard():
+            self._tally.begin()
+            batch, ctx = Batch(run.inlet, run.partition, records_of(run.rows)), _context(run)
+            collector = Collector(run.id, self._outlets, batch.records, lambda early: self._flush(run, early))
+            self._go_on(run, Runner(self._streamlet, force, collector, batch, ctx), collector)
+
+    def _go_on(self, run: Run, runner: Runner, collector: Collector) -> None:
+        """Run a batch to its answer, or to its next wait, which holds no thread."""
+        frames: list[bytes] = []
+        failed = None
+        try:
+            wait = runner.advance()
+            if wait is not None:
+                self._workers_wait(run, runner, collector, wait)
+                return
+            frames = collector.frames()
+            if not runner.troubled:
+                self._tally.end(runner.names, collector.taken)
+        except BaseException as error:
+            failed = failure(error, known_offset(runner.records, runner.at))
+        self._answer(run, [*frames, *self._told(run, runner)], failed)
+        self._outbox.pump()
+
+    def _workers_wait(self, run: Run, runner: Runner, collector: Collector, wait: Wait) -> None:
+        def resume() -> None:
+            with self._guard():
+                self._went_on(run, wait)
+                self._go_on(run, runner, collector)
+
+        self._wait(run, runner, wait, lambda: self._workers.submit(resume))
+        self._outbox.pump()
+
+    async def _run_policy_async(self, run: Run, force: InForce) -> None:
+        with self._guard():
+            self._tally.begin()
+            batch, ctx = Batch(run.inlet, run.partition, records_of(run.rows)), _context(run)
+            collector = Collector(run.id, self._outlets, batch.records)
+            runner = Runner(
+                self._streamlet,
+                force,
+                collector,
+                batch,
+                ctx,
+                lambda: self._flush_async(run, collector.frames()),
+            )
+            frames: list[bytes] = []
+            failed = None
+            try:
+                while (wait := await runner.advance_async()) is not None:
+                    await self._sleep(run, runner, wait)
+                    self._went_on(run, wait)
+                frames = collector.frames()
+                if not runner.troubled:
+                    self._tally.end(runner.names, collector.taken)
+            except BaseException as error:
+                failed = failure(error, known_offset(runner.records, runner.at))
+            self._answer(run, [*frames, *self._told(run, runner)], failed)
+            self._outbox.pump_without_waiting()
+
+    async def _sleep(self, run: Run, runner: Runner, wait: Wait) -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        self._wait(run, runner, wait, lambda: loop.call_soon_threadsafe(over.set))
+        self._outbox.pump_without_waiting()
+        await over.wait()
+
+    def _wait(self, run: Run, runner: Runner, wait: Wait, wake: Callable[[], object]) -> None:
+        """Say that the batch waits, and have ``wake`` called once: when the wait is over or has to end."""
+        status = {"offset": wait.record.offset, "attempt": wait.attempt, "waiting": True, "error": wait.error}
+        frames = [_frames.status(run.id, {**status, "next_attempt_ms": min(wait.ms, _FAR)}), *self._told(run, runner)]
+        with self._lock:
+            if not run.void:
+                self._outbox.put(frames)
+            self._waiting[run.id] = _Waiting(run, runner, wait, wake)
+            self._end_waits()
+        self._timer.call(wait.ms, lambda: self._due(run, wait))
+
+    def _due(self, run: Run, wait: Wait) -> None:
+        with self._lock:
+            waiting = self._waiting.get(run.id)
+            if waiting is None or waiting.wait is not wait:
+                return  # it was ended before
+            del self._waiting[run.id]
+        waiting.wake()
+
+    def _end_waits(self) -> None:
+        """End the waits of void batches, and at a stop all once nothing else runs; the caller holds the lock."""
+        if not self._waiting:
+            return
+        stop = self._session.finishing and sum(not w.run.void for w in self._waiting.values()) == self._session.live
+        for waiting in [w for w in self._waiting.values() if w.run.void or stop]:
+            del self._waiting[waiting.run.id]
+            offset, error = waiting.wait.record.offset, waiting.wait.error
+            waiting.runner.ended = (
+                Revoked()
+                if waiting.run.void
+                else Stopped(f"stopped while the record at offset {offset} waited for another attempt ({error})")
+            )
+            waiting.wake()
+
+    def _went_on(self, run: Run, wait: Wait) -> None:
+        with self._lock:
+            if not run.void:
+                now = {"offset": wait.record.offset, "attempt": wait.attempt + 1, "waiting": False}
+                self._outbox.put([_frames.status(run.id, now)])
+
+    def _told(self, run: Run, runner: Runner) -> list[bytes]:
+        """What a batch under a policy says beside its emits: lines at once, numbers at once or with its commit.
+
+        Those of a void batch are dropped: its records are somebody else's by now.
+        """
+        attempts = runner.attempts
+        lines, attempts.lines = attempts.lines, []
+        now = series(attempts.now, run.inlet)
+        if attempts.last_error:
+            now.append(["last_error_timestamp_seconds", "gauge", {"inlet": run.inlet}, attempts.last_error / 1000])
+            attempts.last_error = 0
+        frames = [_frames.log("error", said, fields) for said, fields in lines]
+        if now:
+            frames.append(_frames.report(None, now))
+        if run.void:
+            return []
+        if frames:
+            self._outbox.put(frames)
+        later = series(attempts.later, run.inlet)
+        return [_frames.report(run.id, later)] if later else []
+
     def _flush(self, run: Run, frames: list[bytes]) -> None:
         """Send frames of a batch that still runs, and wait until they are out: its handler makes no more meanwhile."""
         if run.void:
@@ -201,6 +354,7 @@ class Server:
             self._die("a forked child came back from the handler; it has no wire: end it with os._exit")
         with self._idle:
             self._perform(self._session.answer(run, frames, failed))
+            self._end_waits()
             self._idle.notify_all()
 
     # The end.
@@ -238,6 +392,13 @@ class Server:
     def _die(self, why: str) -> NoReturn:
         print(f"ankka-flow: {why}", file=sys.stderr)
         _exit(1)
+
+
+class _Waiting(NamedTuple):
+    run: Run
+    runner: Runner
+    wait: Wait
+    wake: Callable[[], object]
 
 
 def _context(run: Run) -> Context:

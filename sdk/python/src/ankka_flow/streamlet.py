@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
 from .parameters import Config, Parameter
+from .policy import ErrorPolicy
 from .ports import JsonInlet, JsonOutlet, Port
 from .records import Batch, Record
 
@@ -60,6 +61,9 @@ class Streamlet(ABC):
 
     name: ClassVar[str]
     description: ClassVar[str] = ""
+    errors: ClassVar[ErrorPolicy | None] = None
+    """How errors of single records are treated. None: an exception fails its batch, unless the configuration has
+    ``errors:``."""
     config: Config
     """The parameters' values: the defaults until the conversation starts, then the configured ones."""
 
@@ -82,6 +86,11 @@ class Streamlet(ABC):
         _refuse_twice(cls, "parameter", [parameter.key for parameter in cls._parameters])
         if "process" in vars(cls) and "process_record" in vars(cls):
             raise TypeError(f"{cls.__name__} defines both process and process_record; it needs one")
+        if cls.errors is not None and not isinstance(cls.errors, ErrorPolicy):
+            raise TypeError(f"{cls.__name__}.errors must be an ErrorPolicy, not {cls.errors!r}")
+        letters = cls.errors and cls.errors._dead_letter
+        if letters is not None and letters not in cls._outlets:
+            raise TypeError(f"{cls.__name__}.errors names a dead-letter outlet that is no attribute of the class")
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Streamlet:
         handler_name(cls)

@@ -1,26 +1,33 @@
 """Runs a streamlet over inlets and outlets in memory: no broker, no supervisor, the same rules.
 
 Batches are of one partition in offset order. A batch that raises, or emits what cannot be sent, fails and its emits
-are dropped. Batches run one after another: concurrency, rebalances and redelivery are not reproduced.
+are dropped. Batches run one after another: concurrency, rebalances and redelivery are not reproduced. The waits of an
+error policy take no time: the clock is told to go on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
+from ._attempts import Wait
 from ._collector import Collector
+from ._context import Where
 from ._handler import At, async_emits, emits, handler_of, is_async
+from ._runner import Clocks, InForce, Memory, Runner
 from ._tally import Tally
-from .records import Batch, Emit, Headers, Record
+from .ports import DEAD_LETTER
+from .records import Batch, Emit, Headers, RawHeaders, Record, decode_headers
 from .streamlet import Context, Streamlet
 
 _P = TypeVar("_P")
 
-__all__ = ["Failure", "Harness", "InletQueue", "OutletRecords", "hash_partitioner"]
+__all__ = ["Failure", "FakeClock", "Harness", "InletQueue", "OutletRecords", "Retry", "StillHeld", "hash_partitioner"]
+
+_MOST_WAITS = 1000  # of one batch, after which it is taken for one that is tried for ever
 
 
 @dataclass
@@ -29,6 +36,34 @@ class Failure:
 
     batch: Batch
     error: BaseException
+
+
+@dataclass
+class Retry:
+    """A wait of the error policy: milliseconds, after failed attempt number ``attempt`` at ``record``."""
+
+    record: Record
+    attempt: int
+    wait_ms: int
+    error: str
+
+
+class StillHeld(Exception):
+    """A batch's failure where its policy would try it for ever: 1,000 waits did not end it."""
+
+
+class FakeClock:
+    """A clock that goes on only when told to: by a policy's waits, and by ``advance`` in a handler."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self.now_ms = now_ms
+
+    def advance(self, ms: int) -> None:
+        """Let ``ms`` milliseconds pass."""
+        self.now_ms += ms
+
+    def __call__(self) -> int:
+        return self.now_ms
 
 
 @dataclass
@@ -65,11 +100,28 @@ class Harness:
     """A streamlet and its ports in memory.
 
     ``config`` is applied as the start of a conversation applies it: an undeclared key raises KeyError, what is left
-    out takes its default.
+    out takes its default. ``errors`` are the settings of error handling as the configuration has them, texts by the
+    names of KIP-298; ValueError for what is refused. The jitter of waits is their middle.
     """
 
-    def __init__(self, streamlet: Streamlet, config: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        streamlet: Streamlet,
+        config: Mapping[str, object] | None = None,
+        *,
+        errors: Mapping[str, str] | None = None,
+        clock: FakeClock | None = None,
+    ) -> None:
         self.streamlet = streamlet
+        self.clock = clock or FakeClock()
+        self._force: InForce | None = None
+        if streamlet.errors is not None or errors:
+            clocks = Clocks(self.clock, self.clock, lambda: 0.5)
+            self._force = InForce(streamlet, errors or {}, Where("test", streamlet.name), Memory(), clocks)
+        self.retries: list[Retry] = []
+        """The waits of the error policy, in order."""
+        self.logged: list[tuple[str, dict[str, object]]] = []
+        """The lines that the error policy logged, with their fields."""
         streamlet.configure(dict(config or {}))
         self._tally = Tally(handler_of(streamlet))
         self._inlets = {port.name: InletQueue(port.name) for port in streamlet.inlets()}
@@ -89,6 +141,11 @@ class Harness:
     def outlet(self, name: str) -> OutletRecords:
         """The records of a declared outlet. Raises KeyError."""
         return _declared("outlet", self._outlets, name)
+
+    @property
+    def dead_letters(self) -> list[Record]:
+        """The records of the dead-letter outlet."""
+        return self.outlet(DEAD_LETTER).records
 
     def run(self, partitions: Callable[[bytes | None], int] | None = None, max_records: int | None = None) -> None:
         """Process everything queued: inlet by inlet, partition by partition, in offset order.
@@ -111,6 +168,9 @@ class Harness:
 
     def _run(self, batch: Batch) -> None:
         self.batches.append(batch)
+        if self._force is not None:
+            self._run_policy(batch, self._force)
+            return
         records = list(batch.records)
         ctx = Context(batch.inlet, "", batch.partition, 1, _Counts())
         # The frames are thrown away; making them applies the checks of a real run.
@@ -137,6 +197,57 @@ class Harness:
         self.skipped += [record for record in records if record.offset not in derived]
         for emit in emitted:
             self._outlets[emit.outlet].records.append(emit.record)
+
+    def _run_policy(self, batch: Batch, force: InForce) -> None:
+        ctx = Context(batch.inlet, f"test.{batch.inlet}", batch.partition, 1, _Counts())
+        collector = _Keeping(0, self._outlets, batch.records)
+        self._tally.begin()
+        runner = Runner(self.streamlet, force, collector, batch, ctx)
+        try:
+            waits = 0
+            while (wait := self._advance(runner)) is not None:
+                self.retries.append(Retry(wait.record, wait.attempt, wait.ms, wait.error))
+                self.clock.advance(wait.ms)
+                waits += 1
+                if waits == _MOST_WAITS:
+                    raise StillHeld(f"the record at offset {wait.record.offset}: {wait.error}")
+            collector.frames()
+            if not runner.troubled:
+                self._tally.end(runner.names, collector.taken)
+        except (Exception, SystemExit) as error:
+            self.failures.append(Failure(batch, error))
+            return
+        finally:
+            self.logged += runner.attempts.lines
+        derived = {record.offset for outlet, record in collector.kept if outlet != DEAD_LETTER}
+        self.skipped += [record for record in batch.records if record.offset not in derived]
+        for outlet, record in collector.kept:
+            self._outlets[outlet].records.append(record)
+
+    def _advance(self, runner: Runner) -> Wait | None:
+        return asyncio.run(runner.advance_async()) if is_async(self.streamlet) else runner.advance()
+
+
+class _Keeping(Collector):
+    """Keeps the records of a batch under a policy, whose emits may be taken back until their record is handled."""
+
+    def __init__(self, batch_id: int, outlets: Mapping[str, object], records: Sequence[Record]) -> None:
+        super().__init__(batch_id, outlets, records, lambda _frames: None)
+        self.kept: list[tuple[str, Record]] = []
+
+    def ready(self, emit: Emit) -> tuple[list[object], object]:
+        items, what = super().ready(emit)
+        return items, (what, emit)
+
+    def keep(self, ready: Iterable[tuple[list[object], object]]) -> None:
+        for items, both in ready:
+            what, emit = cast(tuple[object, Emit], both)
+            self.kept.append((emit.outlet, emit.record))
+            super().keep([(items, what)])
+
+    def row(self, outlet: str, row: tuple[bytes | None, bytes | None, RawHeaders]) -> None:
+        super().row(outlet, row)
+        self.kept.append((outlet, Record(row[1], row[0], decode_headers(row[2]))))
 
 
 async def _consume(collector: Collector, source: AsyncIterator[Emit], emitted: list[Emit]) -> None:

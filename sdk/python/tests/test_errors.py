@@ -260,7 +260,7 @@ def test_a_record_at_the_limit_still_fits() -> None:
 
     class Bad(Base):
         def process_record(self, record: Record, ctx: Context) -> Any:
-            raise ValueError
+            raise ValueError("x" * 5000)
 
     (record,) = run(Bad(), value).dead_letters
     assert record.value == value and record.headers == []  # the context does not fit beside it

@@ -16,9 +16,10 @@ from ankka_flow import Batch, Emit, IntegerParameter, JsonInlet, JsonOutlet, Rec
 from ankka_flow.records import records_of
 
 PUBLIC = """
-PROTOCOL_VERSION Batch BooleanParameter Config Context DoubleParameter DurationParameter Emit GraphDeltaOutlet
-IntegerParameter JsonInlet JsonOutlet MemorySizeParameter NullValueError Parameter ProtocolError Record
-RecordTooLargeError Server Streamlet StringParameter UndeclaredOutletError __version__ descriptor errors graph json
+PROTOCOL_VERSION Batch BatchError BooleanParameter Config Context DeadLetter DeadLetterOutlet DecodeError
+DoubleParameter DurationParameter Emit ErrorPolicy Fatal GraphDeltaOutlet IntegerParameter JsonInlet JsonOutlet
+KilledTheProcess Limit MemorySizeParameter NullValueError Parameter ProtocolError Record RecordTooLargeError
+Retriable Server Skip Streamlet StringParameter UndeclaredOutletError __version__ descriptor errors graph json
 parameters ports records serve
 """
 
@@ -28,7 +29,9 @@ def test_public_names() -> None:
     for name in ankka_flow.__all__:
         thing = getattr(ankka_flow, name)
         assert thing.__doc__, name
-    assert sorted(testkit.__all__) == ["Failure", "Harness", "InletQueue", "OutletRecords", "hash_partitioner"]
+    assert sorted(testkit.__all__) == sorted(
+        "FakeClock Failure Harness InletQueue OutletRecords Retry StillHeld hash_partitioner".split()
+    )
     assert ankka_flow.PROTOCOL_VERSION == "1.0"
     project = (Path(__file__).parents[1] / "pyproject.toml").read_text()
     assert re.search(r'^version = "(.*)"$', project, re.M)[1] == ankka_flow.__version__  # type: ignore[index]

@@ -150,14 +150,10 @@ func (p *realProof) moveLeaders(*proofRun) {
 // everything again, so that the next fault finds a whole cluster.
 func (p *realProof) broker(node int32, how string, away time.Duration) {
 	p.t.Helper()
-	name := strconv.Itoa(int(node))
-	p.script(how, name)
+	back := p.away(how, strconv.Itoa(int(node)))
 	over := time.NewTimer(away)
 	<-over.C
-	p.script("start", name)
-	for _, topic := range []string{"proof.in", "proof-fan.out", "proof-drop.out"} {
-		eventually(p.t, topic+" is in sync", func() bool { return p.hasLeaders(topic, proofPartitions) })
-	}
+	back()
 }
 
 func (p *realProof) killLeader(run *proofRun) {

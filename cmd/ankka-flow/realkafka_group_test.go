@@ -218,7 +218,7 @@ func TestKafka_CoordinatorIsKilled(t *testing.T) {
 	c.awaitEnd("coord")
 	node := fmt.Sprint(c.coordinator(groupOf("coord")))
 	begin := time.Now()
-	c.script("kill", node)
+	back := c.away("kill", node)
 	c.put("coord.in", numbered(100, 200)...)
 	c.awaitEnd("coord")
 	took := time.Since(begin)
@@ -227,8 +227,7 @@ func TestKafka_CoordinatorIsKilled(t *testing.T) {
 		t.Errorf("it took %.1f s", took.Seconds())
 	}
 	c.awaitAssigned("coord", 2, 2)
-	c.script("start", node)
-	eventually(t, "every copy is in sync", func() bool { return c.hasLeaders("coord.in", 4) && c.hasLeaders("coord.out", 4) })
+	back()
 	a.stopsWell()
 	b.stopsWell()
 	if n := len(flat(c.read("coord.out"))); n != 200 {

@@ -93,16 +93,15 @@ func TestKafka_Case48_EveryBrokerIsAway(t *testing.T) {
 	c.onePerPartition("away.in", 2, "k")
 	p.await(`holding batch 1`)
 	at := p.count()
-	c.script("kill", "1", "2", "3")
+	back := c.away("kill", "1", "2", "3")
 	begin := time.Now()
 	p.awaitFrom(at, `(WRN|ERR) .*(away|refused)`)
 	hold.all()
 	over := time.NewTimer(time.Until(begin.Add(8 * time.Second))) // the session is 6 s
 	<-over.C
-	c.script("start", "1", "2", "3")
+	back()
 	begin = time.Now()
 	c.client = c.franz()
-	eventually(t, "every copy is in sync", func() bool { return c.hasLeaders("away.in", 2) && c.hasLeaders("away.out", 2) })
 	c.awaitEnd("away")
 	t.Logf("committed %.1f s after the brokers served again", time.Since(begin).Seconds())
 	if seen := len(c.seen("away")); seen != 2 {
@@ -123,7 +122,7 @@ func TestKafka_Case44_ADrainThatCannotEnd(t *testing.T) {
 	c.create(1, map[string]*string{"min.insync.replicas": text("3")}, "drain.out")
 	a := c.run("drain", nil, nil, misbehaves(t, "good"))
 	c.awaitAssigned("drain", 2)
-	c.script("kill", "3")
+	back := c.away("kill", "3")
 	eventually(t, "a copy is missing", func() bool {
 		described, err := c.admin.ListTopics(c.ctx, "drain.out")
 		return err == nil && len(described["drain.out"].Partitions) == 1 && len(described["drain.out"].Partitions[0].ISR) == 2
@@ -139,7 +138,7 @@ func TestKafka_Case44_ADrainThatCannotEnd(t *testing.T) {
 	if at := sumOf(c.committed("drain")); at != 0 {
 		t.Errorf("%d records are committed, and none can be written", at)
 	}
-	c.script("start", "3")
+	back()
 	c.awaitEnd("drain")
 	if seen := len(c.seen("drain")); seen != 2 {
 		t.Errorf("%d of 2 records came out", seen)

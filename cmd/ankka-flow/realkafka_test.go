@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ type realCluster struct {
 }
 
 // realLimit bounds a test on the cluster.
-const realLimit = 3 * time.Minute
+const realLimit = 6 * time.Minute
 
 // kafkaCluster connects to the cluster, with options for franz-go.
 func kafkaCluster(t *testing.T, options ...kgo.Opt) *realCluster {
@@ -76,6 +77,33 @@ func (c *realCluster) script(args ...string) string {
 		c.t.Fatalf("scripts/kafka %s (scripts/test-kafka starts the cluster): %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
+}
+
+// away kills or stops brokers, or pauses them. back brings them back and waits
+// until the cluster is whole; the end of the test does so too, whatever became
+// of it, since the next test is to find a whole cluster.
+func (c *realCluster) away(how string, nodes ...string) (back func()) {
+	c.t.Helper()
+	c.script(append([]string{how}, nodes...)...)
+	back = sync.OnceFunc(func() {
+		c.script(append([]string{"start"}, nodes...)...)
+		c.awaitWhole()
+	})
+	c.t.Cleanup(back)
+	return back
+}
+
+// awaitWhole waits until every partition has its leader and all its copies, the
+// cluster's own topics included.
+func (c *realCluster) awaitWhole() {
+	c.t.Helper()
+	admin := kadm.NewClient(c.franz())
+	eventually(c.t, "the cluster is whole", func() bool {
+		listed, err := admin.ListTopicsWithInternal(context.Background())
+		whole := err == nil
+		listed.EachPartition(func(p kadm.PartitionDetail) { whole = whole && p.Leader >= 0 && len(p.ISR) == len(p.Replicas) })
+		return whole
+	})
 }
 
 // create makes topics of three copies and waits for their leaders.
@@ -466,14 +494,14 @@ func TestKafka_NotEnoughReplicas(t *testing.T) {
 	c.create(1, map[string]*string{"min.insync.replicas": text("3")}, "copies.out")
 	p := c.run("copies", nil, nil, misbehaves(t, "good"))
 	p.await(`ready`)
-	c.script("kill", "2")
+	back := c.away("kill", "2")
 	c.put("copies.in", numbered(0, 10)...)
 	eventually(t, "only two copies are in sync", func() bool {
 		described, err := c.admin.ListTopics(c.ctx, "copies.out")
 		return err == nil && len(described["copies.out"].Partitions[0].ISR) == 2
 	})
 	c.put("copies.in", numbered(10, 20)...)
-	c.script("start", "2")
+	back()
 	c.awaitEnd("copies")
 	out := c.read("copies.out")[0]
 	if keys(out) != keys(numbered(0, 20)) {

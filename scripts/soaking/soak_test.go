@@ -16,6 +16,7 @@ import (
 func TestKafka_Soak_CatchesBrokenRules(t *testing.T) {
 	for tag, kind := range map[string]string{"broken_early": "early", "broken_order": "order", "broken_skip": "skipped"} {
 		t.Run(tag, func(t *testing.T) {
+			t.Parallel() // the brokers are left alone
 			dir := t.TempDir()
 			cmd := exec.Command("../soak", "--minutes", "0.2", "--seed", "7", "--tags", tag, "--faults", "supervisors", "--dir", dir)
 			out, err := cmd.CombinedOutput()

@@ -75,11 +75,13 @@ type (
 	}
 	// Refused: nothing more of this batch's write will be appended; part of it
 	// may have been. Accused has every inlet partition with records in the
-	// refused bytes.
+	// refused bytes. Said: people were told the reason by whoever writes, so
+	// that the failure needs no line of its own; it changes nothing here.
 	Refused struct {
 		ID      uint64
 		Reason  string
 		Accused []TP
+		Said    bool
 	}
 	// Unsettled: whether the write happened cannot be known, and the epoch has
 	// to be raised before anything else is written (R9).
@@ -94,8 +96,9 @@ type (
 		Inlet    string
 		Sequence uint64
 		Outcome  CommitOutcome
-		// Reason is empty when Outcome is CommitDone.
+		// Reason is empty when Outcome is CommitDone. Said as in Refused.
 		Reason string
+		Said   bool
 	}
 )
 

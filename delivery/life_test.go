@@ -248,7 +248,7 @@ func BenchmarkStep(b *testing.B) {
 				step(Written{id})
 				for _, a := range out {
 					if m, ok := a.(Commit); ok {
-						step(Committed{"in", m.Sequence, CommitDone, ""})
+						step(Committed{"in", m.Sequence, CommitDone, "", false})
 						steps++
 						break
 					}

@@ -119,7 +119,7 @@ func (w *world) moveWrite() {
 	m := w.writes[w.pick(len(w.writes))]
 	if m.cancelled && m.appended == 0 && !m.unknown {
 		w.done(m)
-		w.step(Refused{m.id, "cancelled", nil})
+		w.step(Refused{m.id, "cancelled", nil, false})
 		return
 	}
 	if m.queued {
@@ -140,7 +140,7 @@ func (w *world) moveWrite() {
 	case k == 7 && !w.calm:
 		w.append(m, w.pick(len(m.offsets)))
 		w.done(m)
-		w.step(Refused{m.id, "not authorized", []TP{m.part.tp}})
+		w.step(Refused{m.id, "not authorized", []TP{m.part.tp}, false})
 	case len(w.zombies) > 0 && m.appended == 0 && !m.unknown && k < 16:
 		m.queued = true // behind the unsettled one
 	default:
@@ -171,10 +171,10 @@ func (w *world) moveCommit() {
 	case m == nil:
 	case !m.applied && !w.calm && w.pick(8) == 0:
 		w.commit = nil
-		w.step(Committed{"in", m.action.Sequence, CommitRetry, "coordinator moved"})
+		w.step(Committed{"in", m.action.Sequence, CommitRetry, "coordinator moved", false})
 	case !m.applied && !w.calm && w.pick(60) == 0:
 		w.commit = nil
-		w.step(Committed{"in", m.action.Sequence, CommitRefused, "not authorized"})
+		w.step(Committed{"in", m.action.Sequence, CommitRefused, "not authorized", false})
 	case !m.applied:
 		w.apply(m)
 	default:
@@ -186,7 +186,7 @@ func (w *world) moveCommit() {
 		if m.outcome != CommitDone {
 			reason = "see outcome"
 		}
-		w.step(Committed{"in", m.action.Sequence, m.outcome, reason})
+		w.step(Committed{"in", m.action.Sequence, m.outcome, reason, false})
 	}
 }
 
@@ -395,7 +395,7 @@ func (w *world) moveRare() {
 			w.step(OutputClosed{pr.number})
 		}
 	case 11:
-		w.step(Committed{"in", 1 << 40, CommitDone, ""})
+		w.step(Committed{"in", 1 << 40, CommitDone, "", false})
 	case 12:
 		w.now += 70 * time.Second
 		w.step(Ticked{})

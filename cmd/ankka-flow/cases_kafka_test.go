@@ -262,7 +262,7 @@ func TestCase50_RefusedWrites(t *testing.T) {
 		b.putN(1)
 		refuse := refuseWrites(b.cluster, kerr.TopicAuthorizationFailed.Code)
 		p := b.runCase(nil, nil, misbehaves(t, "good"))
-		p.await(`WRN failed +inlet in: case\.in/0@0: .*case\.out.*(?i:authoriz|permission|ACL)`)
+		p.await(`ERR kafka +the topic cannot be written: .*TOPIC_AUTHORIZATION_FAILED.*WRITE.*topic=case\.out`)
 		p.await(`again in 1s`)
 		if b.committed(0) != 0 {
 			t.Fatalf("committed at %d, and nothing was written", b.committed(0))

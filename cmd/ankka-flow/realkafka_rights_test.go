@@ -74,8 +74,9 @@ func (c *rightsCase) take(g given) {
 }
 
 // named waits for a line that names the right, what it is on and the user, and
-// wants it within seconds.
-func (c *rightsCase) named(p *program, from int, began time.Time, words []string) {
+// wants it within seconds. The count that it returns is for later: there is to be
+// one line and no more, also when it has been tried again.
+func (c *rightsCase) named(p *program, from int, began time.Time, words []string) (count func() int) {
 	c.t.Helper()
 	complete := func(line string) bool {
 		for _, word := range append(words, c.user()) {
@@ -85,7 +86,7 @@ func (c *rightsCase) named(p *program, from int, began time.Time, words []string
 		}
 		return true
 	}
-	count := func() (n int) {
+	count = func() (n int) {
 		for line := range strings.Lines(p.since(from)) {
 			if complete(line) {
 				n++
@@ -111,6 +112,25 @@ func (c *rightsCase) named(p *program, from int, began time.Time, words []string
 		c.t.Errorf("the line came after %v", took)
 	}
 	c.t.Logf("named after %v", took.Round(100*time.Millisecond))
+	return count
+}
+
+// once wants one line that names the right, and none beside it that names the
+// user.
+func (c *rightsCase) once(p *program, from int, count func() int) {
+	c.t.Helper()
+	if n := count(); n != 1 {
+		c.t.Errorf("%d lines name the right, want 1:\n%s", n, p.since(from))
+	}
+	lines := 0
+	for line := range strings.Lines(p.since(from)) {
+		if strings.Contains(line, c.user()) {
+			lines++
+		}
+	}
+	if lines != 1 {
+		c.t.Errorf("%d lines name the user, want 1:\n%s", lines, p.since(from))
+	}
 }
 
 // Every right taken away, one by one, before the start and in mid-work: named in
@@ -152,19 +172,21 @@ func TestKafka_Case60_EveryRightTakenAway(t *testing.T) {
 			args := append([]string{"--log-format", "text", "-c", config, "run", "--pipeline", c.name, "--"}, countedCommand()...)
 			began := time.Now()
 			p := startProgram(t, programOptions{dir: t.TempDir(), env: []string{countedChild + "=-", "FLOW_SESSION_TIMEOUT=6s", "FLOW_RECONNECT_MAX_BACKOFF=1s", "FLOW_METRICS_PORT=0"}}, args...)
-			c.named(p, 0, began, tt.first)
+			count := c.named(p, 0, began, tt.first)
 			if at := c.committed(c.name)[0]; at > 0 {
 				t.Errorf("committed at %d without the right", at)
 			}
 			c.give(tt.lacks)
 			c.awaitEnd(c.name)
+			c.once(p, 0, count)
 			at := p.count()
 			c.take(tt.lacks)
 			began = time.Now()
 			c.put(c.name+".in", numbered(10, 20)...)
-			c.named(p, at, began, tt.mid)
+			count = c.named(p, at, began, tt.mid)
 			c.give(tt.lacks)
 			c.awaitEnd(c.name)
+			c.once(p, at, count)
 			if out := c.read(c.name + ".out")[0]; keys(out) != keys(numbered(0, 20)) {
 				t.Errorf("written: %s", keys(out))
 			}

@@ -107,7 +107,7 @@ func TestKafka_Case50_ARightIsGiven(t *testing.T) {
 	config := c.configured("SASL", sasl("SASL_PLAINTEXT", "SCRAM-SHA-256", "bob", "bob-secret")...)
 	args := append([]string{"--log-format", "text", "-c", config, "run", "--pipeline", "rights", "--"}, misbehaves(t, "good")...)
 	p := startProgram(t, programOptions{dir: t.TempDir(), env: []string{"FLOW_SESSION_TIMEOUT=6s", "FLOW_RECONNECT_MAX_BACKOFF=1s"}}, args...)
-	p.await(`WRN failed +inlet in: rights\.in/0.*refused.*User:bob needs .*WRITE on a topic`)
+	p.await(`ERR kafka +nothing can be written: .*User:bob needs .*WRITE on a topic`)
 	if at := c.committed("rights")[0]; at > 0 {
 		t.Errorf("committed at %d, and nothing may be written", at)
 	}

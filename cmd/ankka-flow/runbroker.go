@@ -218,6 +218,9 @@ func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
 	}
 	if b.embedded == nil {
 		for _, name := range missing {
+			if kafka.NeedsPerson(topics[name].Err) && slices.ContainsFunc(plan.Inlets, func(in driver.PlannedInlet) bool { return in.Topic == name }) {
+				continue // the inlet's consumer says it, once
+			}
 			b.log.Log(ctx, troubleLevel(topics[name].Err), topics[name].Err.Error()+"; it is waited for", "event", "topics")
 		}
 		return nil

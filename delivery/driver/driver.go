@@ -243,7 +243,11 @@ func (d *Driver) onBroker(a arrival) {
 			d.foreseeCommit(a.from.port, a.from.offsets)
 		}
 	}
-	d.step(a.ev)
+	if saidAlready(a.ev) {
+		d.stepSaid(a.ev)
+	} else {
+		d.step(a.ev)
+	}
 	switch ev := a.ev.(type) {
 	case delivery.Written:
 		d.shelf.drop(ev.ID)
@@ -257,6 +261,18 @@ func (d *Driver) onBroker(a arrival) {
 			d.noticeRefusals(a.from, ev)
 		}
 	}
+}
+
+// saidAlready: what fails here was said by the Kafka client, once, with the right
+// or setting that is missing.
+func saidAlready(ev delivery.Event) bool {
+	switch ev := ev.(type) {
+	case delivery.Refused:
+		return ev.Said
+	case delivery.Committed:
+		return ev.Said
+	}
+	return false
 }
 
 // step tells the core what happened and carries out everything that follows.

@@ -110,10 +110,13 @@ type Consumer struct {
 	committing bool
 	// commitsRefused is the code by which the last commit was refused; 0: it was not.
 	commitsRefused int16
-	answers        uint64
-	count          int32 // of the topic's partitions when last told, -1: never
-	life           int   // of the topic, as topicMeta has it; 0: not seen yet
-	leaving        bool  // Leave was called: losing everything is no surprise
+	// inletRefused is the code by which the group refuses this member, since it
+	// was in the group last; 0: it does not.
+	inletRefused int16
+	answers      uint64
+	count        int32 // of the topic's partitions when last told, -1: never
+	life         int   // of the topic, as topicMeta has it; 0: not seen yet
+	leaving      bool  // Leave was called: losing everything is no surprise
 }
 
 // mailbox carries work to the membership's goroutine.
@@ -356,6 +359,11 @@ func (k *Consumer) perform(a group.Action) {
 	case group.WakeAt:
 		k.wakeAt, k.due = a.At, true
 	case group.Refused:
+		said := k.inletRefused == a.Code || k.commitsRefused == a.Code
+		k.inletRefused = a.Code
+		if said {
+			return
+		}
 		k.c.log.Error("the group refuses this inlet: "+k.c.groupText(a.Code, k.in.Group, k.in.Topic), "inlet", k.in.Name, "group", k.in.Group, "doing", a.Doing, "retry_in", (a.Again - sinceBoot()).Round(time.Second).String())
 	case group.Warned:
 		k.c.log.Warn(a.Err.Error(), "inlet", k.in.Name, "group", k.in.Group)
@@ -471,20 +479,21 @@ func (k *Consumer) commitAnswered(a delivery.Commit, q group.OffsetCommitRequest
 	if code != codeNone {
 		k.step(group.CommitAnswered{Generation: q.Generation, Member: q.Member, Code: code})
 	}
-	if worst == delivery.CommitRefused && k.commitsRefused != code {
+	if worst == delivery.CommitRefused && k.commitsRefused != code && k.inletRefused != code && !k.fetch.refuses(code) {
 		k.c.log.Error("the group refuses commits: "+k.c.groupText(code, k.in.Group, k.in.Topic)+"; trying on", "inlet", k.in.Name, "group", k.in.Group)
 	}
 	k.commitsRefused = codeNone
 	if worst == delivery.CommitRefused {
 		k.commitsRefused = code
 	}
+	k.fetch.commitsRefused(k.commitsRefused)
 	switch worst {
 	case delivery.CommitDone:
 		k.endCommit(delivery.Committed{Inlet: k.in.Name, Sequence: a.Sequence})
 	case delivery.CommitRetry:
 		k.retryCommit(a, errors.New(group.CodeText(code)))
 	default:
-		k.endCommit(delivery.Committed{Inlet: k.in.Name, Sequence: a.Sequence, Outcome: worst, Reason: k.c.groupText(code, k.in.Group, k.in.Topic)})
+		k.endCommit(delivery.Committed{Inlet: k.in.Name, Sequence: a.Sequence, Outcome: worst, Reason: k.c.groupText(code, k.in.Group, k.in.Topic), Said: worst == delivery.CommitRefused})
 	}
 }
 

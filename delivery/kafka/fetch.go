@@ -56,6 +56,22 @@ type fetcher struct {
 	flights    uint64
 	lastCut    int32 // the partition of the last Cut
 	saidCode   int16 // the code that was said last, since the last good answer
+	commitCode int16 // by which commits are refused, and that was said; 0: they are not
+}
+
+// refuses reports whether reading is refused by that code, and this was said: a
+// commit needs the right to read the topic too.
+func (f *fetcher) refuses(code int16) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.saidCode == code
+}
+
+// commitsRefused takes the code by which commits are refused; 0: they are not.
+func (f *fetcher) commitsRefused(code int16) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commitCode = code
 }
 
 // leaderLoop is what the two goroutines of one leader share; the fetcher's
@@ -409,8 +425,9 @@ func (f *fetcher) refused(w *fetchWorker, p *partition, code int16) {
 	case codeOffsetNotAvailable:
 	default: // a right that is missing, or what a person has to look at
 		text := f.c.topicText(code, f.in.Topic)
-		if f.saidCode != code { // it is of the topic, not of one partition
-			f.saidCode = code
+		first := f.saidCode != code // it is of the topic, not of one partition
+		f.saidCode = code
+		if first && f.commitCode != code {
 			f.c.log.Error("the topic cannot be read: "+text+"; trying on", "inlet", f.in.Name, "topic", f.in.Topic)
 		}
 		f.fail(p, text, corruptMost, 1)

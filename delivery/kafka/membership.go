@@ -23,6 +23,7 @@ type drainState struct {
 // where what is missing counts as lost.
 func (k *Consumer) entered(a group.Entered) {
 	k.generation, k.member, k.live = a.Generation, a.Member, true
+	k.inletRefused = codeNone
 	k.c.log.Debug("joined the group", "inlet", k.in.Name, "group", k.in.Group, "generation", a.Generation, "kept", len(a.Kept))
 	if !k.silent && len(a.Kept) > 0 {
 		k.tell(delivery.Assigned{Inlet: k.in.Name, Generation: a.Generation, Continues: true})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -357,7 +358,7 @@ func (p *Producer) act(a sequence.Action) {
 	case sequence.Unknown:
 		p.sink(delivery.WriteUnknown{ID: a.Write, Reason: a.Reason})
 	case sequence.Refused:
-		p.answer(a.Write, delivery.Refused{ID: a.Write, Reason: withPrincipal(a.Reason, p.c.principal()), Accused: a.Accused})
+		p.answer(a.Write, delivery.Refused{ID: a.Write, Reason: withPrincipal(a.Reason, p.c.principal()), Accused: a.Accused, Said: p.hasSaid(a.Reason)})
 	case sequence.Unsettled:
 		p.answer(a.Write, delivery.Unsettled{ID: a.Write, Reason: a.Reason})
 	case sequence.Raised:
@@ -460,6 +461,16 @@ func (p *Producer) warn(level slog.Level, key, text string, args ...any) {
 		p.warned[key] = now
 		p.c.log.Log(p.ctx, level, text, args...)
 	}
+}
+
+// hasSaid reports whether complain has said what a refusal is for.
+func (p *Producer) hasSaid(reason string) bool {
+	for _, why := range p.complained {
+		if strings.Contains(reason, why) {
+			return true
+		}
+	}
+	return false
 }
 
 // complain says once, until the topic is written again, that a person has to

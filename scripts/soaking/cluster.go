@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -142,7 +144,7 @@ func (k *soak) makeTopics(ctx context.Context) error {
 		if err == nil {
 			err = made.Err
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) { // ours: the answer was lost, and it was asked for again
 			return fmt.Errorf("making %s: %w", topic, err)
 		}
 	}

@@ -101,7 +101,7 @@ func run(ctx context.Context, o options) error {
 		k.dir = filepath.Join(root, ".cache/soak", strconv.FormatUint(o.seed, 10))
 	}
 	k.binary, k.state = filepath.Join(k.dir, "ankka-flow"), filepath.Join(k.dir, "state")
-	k.pipeline = fmt.Sprintf("soak-%d-%d", o.seed, time.Now().Unix())
+	k.pipeline = fmt.Sprintf("soak-%d-%d-%d", o.seed, time.Now().Unix(), os.Getpid()) // several may share a cluster
 	k.mark = "SOAK_MARK=" + k.pipeline
 	if err := os.RemoveAll(k.dir); err != nil {
 		return err

@@ -21,7 +21,7 @@ failure, and what a broker says of a refusal.
 | INFO | what one expects |
 | DEBUG | for who looks for a mistake |
 
-What may repeat for ever is limited. A stream that fails has one line a try (the failure, or the end of the process), and the tries
+What may repeat for ever is limited. A stream that fails has one line a try (the failure, or the end of the process; none where the line of the Kafka client about a right that is missing has said why), and the tries
 are a wait apart that grows up to ` + "`FLOW_RECONNECT_MAX_BACKOFF`" + `; the same traceback is shown once. A broker that is away is said once for each cause,
 and another cause of it at most every 10 s; once that it is back. Commits and starts that do not get through are said once until they do, a
 topic that may not be read or written once until it may, records that cannot be sent at most every 10 s for each kind of trouble, a quota once a minute for reading and for writing, a

@@ -374,21 +374,27 @@ func (c *cursor) skip() {
 	case b < 0x80, b >= 0xe0, b >= 0xcc && b <= 0xd3:
 		c.integer()
 	case b>>4 == 0x9, b == 0xdc, b == 0xdd:
-		c.skipMany(c.arrayLen("array"))
+		c.skipMany(c.arrayLen("array"), c.skip)
 	case b>>4 == 0x8, b == 0xde, b == 0xdf:
-		c.skipMany(2 * c.mapLen())
+		c.skipMany(c.mapLen(), c.skipPair)
 	default:
 		c.wrong("a msgpack value")
 	}
 }
 
-// skipMany passes over n values one level down.
-func (c *cursor) skipMany(n int) {
+// skipPair passes over a key of a map, which is text there too, and its value.
+func (c *cursor) skipPair() {
+	c.strBytes()
+	c.skip()
+}
+
+// skipMany passes over n of what one passes over, one level down.
+func (c *cursor) skipMany(n int, one func()) {
 	if c.depth++; c.depth > MaxDepth {
 		c.fail(CodeDepth)
 	}
 	for ; n > 0 && c.err == nil; n-- {
-		c.skip()
+		one()
 	}
 	c.depth--
 }

@@ -54,10 +54,12 @@ func (c *cursor) descriptor(d *Descriptor) {
 		case "protocol_version":
 			d.ProtocolVersion = c.str()
 		case "sdk":
+			d.SDK = SDK{} // of a key that comes twice the last one counts, whole
 			c.each(3, "descriptor.sdk", func(key string) bool {
 				return c.textFields(key, "name", &d.SDK.Name, "version", &d.SDK.Version)
 			})
 		case "streamlet":
+			d.Streamlet = Streamlet{}
 			c.each(3, "descriptor.streamlet", func(key string) bool { return c.streamlet(key, &d.Streamlet) })
 		default:
 			return false
@@ -91,6 +93,7 @@ func (c *cursor) ports(place string) []Port {
 			if key != "contract" {
 				return c.textFields(key, "name", &p.Name)
 			}
+			p.Contract = Contract{}
 			c.each(6, place+".contract", func(key string) bool {
 				return c.textFields(key, "format", &p.Contract.Format,
 					"schema_name", &p.Contract.SchemaName, "fingerprint", &p.Contract.Fingerprint)

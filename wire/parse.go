@@ -211,7 +211,8 @@ func (c *cursor) forward(n int) Forward {
 	f.Indexes = make([]int, 0, count)
 	c.at("indexes[#]")
 	for c.i = 0; c.i < count && c.err == nil; c.i++ {
-		f.Indexes = append(f.Indexes, int(c.naturalUpTo(MaxFrame)))
+		// Whether the batch has it, its owner knows.
+		f.Indexes = append(f.Indexes, int(min(c.natural(), math.MaxInt)))
 	}
 	return f
 }
@@ -326,10 +327,13 @@ func (c *cursor) series() Series {
 	}
 	c.at("series[#].labels")
 	for k := c.mapLen(); k > 0 && c.err == nil; k-- {
+		key := c.str()
+		if c.isNil() { // as good as a missing key
+			continue
+		}
 		if s.Labels == nil {
 			s.Labels = make(map[string]string)
 		}
-		key := c.str()
 		s.Labels[key] = c.str()
 	}
 	c.at("series[#].number")

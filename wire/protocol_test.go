@@ -163,7 +163,7 @@ func TestProtocolPageNamesEveryKindAndLimit(t *testing.T) {
 			t.Errorf("the table of limits lacks %s", thousands(limit))
 		}
 	}
-	for _, words := range []string{"version " + Version, fmt.Sprintf("| nesting of arrays and maps | %d,", MaxDepth), fmt.Sprintf("| int, 1 or more | %d |", DefaultMaxInFlight)} {
+	for _, words := range []string{"version " + Version, fmt.Sprintf("| nesting of arrays and maps | %d,", MaxDepth), fmt.Sprintf("| int, 1 or more, below 2^31 | %d |", DefaultMaxInFlight)} {
 		if !strings.Contains(text, words) {
 			t.Errorf("the page lacks %q", words)
 		}

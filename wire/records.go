@@ -226,8 +226,11 @@ func (c *cursor) timestamp() int64 {
 // extra passes over n trailing elements that this minor version does not know, of
 // an array at the given level; the message's own array is level 1.
 func (c *cursor) extra(level, n int) {
+	if n <= 0 {
+		return
+	}
 	c.depth = level - 1
-	c.skipMany(n)
+	c.skipMany(n, c.skip)
 }
 
 // RecordSize is the number of bytes of r's array as a batch's frame holds it:

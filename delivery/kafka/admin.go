@@ -107,6 +107,14 @@ func (c *Client) DeleteTopics(ctx context.Context, topics ...string) error {
 	if err != nil {
 		return fmt.Errorf("deleting topics: %w", err)
 	}
+	if err := c.decodeDeleted(src); err != nil {
+		return err
+	}
+	return c.awaitGone(ctx, topics)
+}
+
+// decodeDeleted joins what went wrong with each topic.
+func (c *Client) decodeDeleted(src []byte) error {
 	d := decoder{src: src}
 	d.int32() // throttle time
 	var errs []error
@@ -116,10 +124,7 @@ func (c *Client) DeleteTopics(ctx context.Context, topics ...string) error {
 			errs = append(errs, c.codeErr(code, "deleting topic %s", name))
 		}
 	}
-	if err := errors.Join(append(errs, d.err)...); err != nil {
-		return err
-	}
-	return c.awaitGone(ctx, topics)
+	return errors.Join(append(errs, d.err)...)
 }
 
 // awaitGone waits until no topic is known any more: deletion is asynchronous,
@@ -184,22 +189,31 @@ func (c *Client) ListGroups(ctx context.Context) ([]string, error) {
 			if err != nil {
 				return fmt.Errorf("listing the groups: %w", err)
 			}
-			d := decoder{src: src}
-			d.int32() // throttle time
-			if err := c.codeErr(d.int16(), "listing the groups of broker %d", node); err != nil {
-				return err
+			code, groups, err := decodeGroups(src)
+			if err == nil {
+				err = c.codeErr(code, "listing the groups of broker %d", node)
 			}
-			for range d.count(4) {
-				seen[d.string()] = d.err == nil
-				d.string() // protocol type
+			for _, name := range groups {
+				seen[name] = true
 			}
-			return d.err
+			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+func decodeGroups(src []byte) (code int16, names []string, err error) {
+	d := decoder{src: src}
+	d.int32() // throttle time
+	code = d.int16()
+	for range d.count(4) {
+		names = append(names, d.string())
+		d.string() // protocol type
+	}
+	return code, names, d.err
 }
 
 // DescribeGroup describes a group; one that does not exist is GroupDead. Errors:

@@ -58,6 +58,10 @@ func (x *connecting) handshake(mechanism string) (code int16, offered []string, 
 	if err != nil {
 		return 0, nil, err
 	}
+	return decodeHandshake(src)
+}
+
+func decodeHandshake(src []byte) (code int16, offered []string, err error) {
 	d := decoder{src: src}
 	code = d.int16()
 	for range d.count(2) {
@@ -73,6 +77,10 @@ func (x *connecting) prove(message []byte) (answer []byte, lifetime time.Duratio
 	if err != nil {
 		return nil, 0, err
 	}
+	return decodeProof(src)
+}
+
+func decodeProof(src []byte) (answer []byte, lifetime time.Duration, err error) {
 	d := decoder{src: src}
 	code := d.int16()
 	d.string()

@@ -211,7 +211,7 @@ func wholeBatches(data []byte, from int64) (whole int, next int64, readable bool
 			return whole, next, true
 		}
 		size := int(int32(binary.BigEndian.Uint32(b[batchLengthAt:])))
-		if len(b) > batchMagicAt && (b[batchMagicAt] != 2 || size < batchHeader-batchLengthAt-4) {
+		if size < batchHeader-batchLengthAt-4 || len(b) > batchMagicAt && b[batchMagicAt] != 2 {
 			return len(data), next, false
 		}
 		if size += batchLengthAt + 4; size > len(b) {

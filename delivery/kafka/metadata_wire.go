@@ -78,22 +78,28 @@ func (c *Client) metadataVersionAt(ctx context.Context, addr string) (int16, err
 	if err != nil {
 		return 0, err
 	}
+	version, err = decodeMetadataVersion(src)
+	if err != nil {
+		return 0, fmt.Errorf("asking the broker at %s for its versions: %w", addr, err)
+	}
+	c.meta.mu.Lock()
+	c.meta.versions[addr] = version
+	c.meta.mu.Unlock()
+	return version, nil
+}
+
+// decodeMetadataVersion is the newest that an ApiVersions answer and we have.
+func decodeMetadataVersion(src []byte) (int16, error) {
 	d := decoder{src: src}
 	d.int16() // an error gives no versions
-	version = metadataVersion
+	version := int16(metadataVersion)
 	for range d.count(6) {
 		key, _, most := d.int16(), d.int16(), d.int16()
 		if key == metadataKey && most >= metadataWithIDs {
 			version = min(most, metadataNewest)
 		}
 	}
-	if d.err != nil {
-		return 0, fmt.Errorf("asking the broker at %s for its versions: %w", addr, d.err)
-	}
-	c.meta.mu.Lock()
-	c.meta.versions[addr] = version
-	c.meta.mu.Unlock()
-	return version, nil
+	return version, d.err
 }
 
 // appendMetadata asks for topics by name: nothing is created, no rights are

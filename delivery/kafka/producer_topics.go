@@ -201,12 +201,10 @@ func (p *Producer) askID() {
 			reason = err.Error()
 			continue
 		}
-		d := decoder{src: src}
-		d.int32() // throttle time
-		code, id, epoch := d.int16(), d.int64(), d.int16()
+		code, id, epoch, err := decodeProducerID(src)
 		switch {
-		case d.err != nil:
-			reason = d.err.Error()
+		case err != nil:
+			reason = err.Error()
 		case code == codeNone:
 			p.post(sequence.Event(sequence.IDGranted{ID: id, Epoch: epoch}))
 			return
@@ -219,4 +217,11 @@ func (p *Producer) askID() {
 		}
 	}
 	p.post(sequence.Event(sequence.IDFailed{Reason: reason}))
+}
+
+func decodeProducerID(src []byte) (code int16, id int64, epoch int16, err error) {
+	d := decoder{src: src}
+	d.int32() // throttle time
+	code, id, epoch = d.int16(), d.int64(), d.int16()
+	return code, id, epoch, d.err
 }

@@ -85,6 +85,14 @@ func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) error {
 	if err != nil {
 		return fmt.Errorf("creating topics: %w", err)
 	}
+	if err := c.decodeCreated(src); err != nil {
+		return err
+	}
+	return c.awaitTopics(ctx, topics)
+}
+
+// decodeCreated joins what went wrong with each topic.
+func (c *Client) decodeCreated(src []byte) error {
 	d := decoder{src: src}
 	d.int32() // throttle time
 	var errs []error
@@ -102,10 +110,7 @@ func (c *Client) CreateTopics(ctx context.Context, topics []NewTopic) error {
 		}
 		errs = append(errs, c.codeErr(code, "%s", what))
 	}
-	if err := errors.Join(append(errs, d.err)...); err != nil {
-		return err
-	}
-	return c.awaitTopics(ctx, topics)
+	return errors.Join(append(errs, d.err)...)
 }
 
 // askController sends a request that only the controller answers.
@@ -246,9 +251,17 @@ func (c *Client) listOffsetsAt(ctx context.Context, node int32, topic string, pa
 	if err != nil {
 		return nil, fmt.Errorf("listing offsets of %s: %w", topic, err)
 	}
+	out, err := decodeListedOffsets(src)
+	if err != nil {
+		return nil, fmt.Errorf("listing offsets of %s: %w", topic, err)
+	}
+	return out, nil
+}
+
+func decodeListedOffsets(src []byte) (map[int32]listedOffset, error) {
 	d := decoder{src: src}
 	d.int32() // throttle time
-	out := make(map[int32]listedOffset, len(partitions))
+	out := map[int32]listedOffset{}
 	for range d.count(6) {
 		d.string()
 		for range d.count(26) {
@@ -261,10 +274,7 @@ func (c *Client) listOffsetsAt(ctx context.Context, node int32, topic string, pa
 			}
 		}
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("listing offsets of %s: %w", topic, d.err)
-	}
-	return out, nil
+	return out, d.err
 }
 
 func isolation(uncommitted bool) byte {

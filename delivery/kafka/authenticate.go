@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -87,7 +88,8 @@ func decodeProof(src []byte) (answer []byte, lifetime time.Duration, err error) 
 	if n := d.int32(); n > 0 {
 		answer = d.take(int(n))
 	}
-	lifetime = time.Duration(d.int64()) * time.Millisecond
+	const most = math.MaxInt64 / int64(time.Millisecond) // a longer one would come out below 0
+	lifetime = time.Duration(min(max(d.int64(), 0), most)) * time.Millisecond
 	if d.err == nil && code != codeNone {
 		return nil, 0, kafkago.Error(code)
 	}

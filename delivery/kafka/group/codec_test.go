@@ -184,7 +184,8 @@ func TestHostileCountsAllocateNothing(t *testing.T) {
 	}
 }
 
-// theirs is what franz-go reads in an answer, in our types; false: nothing.
+// theirs is what franz-go reads in an answer, in our types; false: nothing, or
+// what it would not write so: it takes any count below 0 for null, we only -1.
 func theirs(name string, b []byte) (any, bool) {
 	text := func(s *string) string {
 		if s == nil {
@@ -192,7 +193,10 @@ func theirs(name string, b []byte) (any, bool) {
 		}
 		return *s
 	}
-	read := func(resp kmsg.Response, version int16) bool { resp.SetVersion(version); return resp.ReadFrom(b) == nil }
+	read := func(resp kmsg.Response, version int16) bool {
+		resp.SetVersion(version)
+		return resp.ReadFrom(b) == nil && bytes.HasPrefix(b, resp.AppendTo(nil))
+	}
 	switch name {
 	case "find":
 		var r kmsg.FindCoordinatorResponse

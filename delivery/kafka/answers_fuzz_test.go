@@ -154,7 +154,7 @@ func oursProduced(src []byte) (string, error) {
 		}
 	}
 	f.answered = make([]bool, len(f.payloads))
-	events, err := decodeProduced(src, f)
+	events, _, err := decodeProduced(src, f)
 	var codes []int16
 	for _, e := range events {
 		codes = append(codes, e.(sequence.Answered).Code)

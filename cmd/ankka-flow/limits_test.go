@@ -82,7 +82,7 @@ func limits(t *testing.T) []limit {
 	}
 	name := strings.Repeat("n", 63)
 	return []limit{
-		{"a frame out", then(sized(t, wire.MaxFrame), ack), then(text("\x00\x40\x00\x01"), []said{{make([]byte, 1<<20), 4}}, text("\x00")), "a frame of 4194305 bytes is announced, the limit is 4194304", ""},
+		{"a frame out", then(sized(t, wire.MaxFrame), ack), then(plainBytes("\x00\x40\x00\x01"), []said{{make([]byte, 1<<20), 4}}, plainBytes("\x00")), "a frame of 4194305 bytes is announced, the limit is 4194304", ""},
 		{"a record out", then(emitOfSize(t, wire.MaxRecord), ack), then(emitOfSize(t, wire.MaxRecord+1)), `records[0] for outlet "out" has 4128769 bytes as encoded, the limit is 4128768`, ""},
 		integer("\xcf\x00\x1f\xff\xff\xff\xff\xff\xff", "9007199254740992", "n=9007199254740991"),
 		integer("\xd3\xff\xe0\x00\x00\x00\x00\x00\x01", "-9007199254740992", "n=-9007199254740991"),
@@ -97,7 +97,7 @@ func limits(t *testing.T) []limit {
 		{"the least max_in_flight", scripted{Discover: ready("case", "out", 1), Batch: ack}, scripted{Discover: ready("case", "out", 0)}, "spec: capabilities.max_in_flight must be 1 or more, not 0", ""},
 		{"the most max_in_flight", scripted{Discover: ready("case", "out", 1<<31-1), Batch: ack}, scripted{Discover: ready("case", "out", 1<<31)}, "capabilities.max_in_flight must be at most 2147483647, not 2147483648", ""},
 		{"a port's name", scripted{Discover: ready("case", name, 1), Batch: ack}, scripted{Discover: ready("case", name+"n", 1)}, name + "n", ""},
-		{"a quoted text", then(text(strings.Repeat("q", 64))), then(text(strings.Repeat("q", 65))), `wrote "` + strings.Repeat("q", 64) + `..." to stdout`, `wrote "` + strings.Repeat("q", 64) + `" to stdout`},
+		{"a quoted text", then(plainBytes(strings.Repeat("q", 64))), then(plainBytes(strings.Repeat("q", 65))), `wrote "` + strings.Repeat("q", 64) + `..." to stdout`, `wrote "` + strings.Repeat("q", 64) + `" to stdout`},
 		{"a fail's text", then(frames(t, wire.Fail{ID: 1, Message: strings.Repeat("m", wire.MaxText)})), then(frames(t, wire.Fail{ID: 1, Message: strings.Repeat("m", wire.MaxText+1)})),
 			"m ... (cut at 65,536 bytes)", "batch 1 failed: " + strings.Repeat("m", wire.MaxText)},
 	}

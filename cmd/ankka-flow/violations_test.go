@@ -82,7 +82,7 @@ func body(b string) []said {
 	return []said{{data: append([]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}, b...)}}
 }
 
-func text(s string) []said { return []said{{data: []byte(s)}} }
+func plainBytes(s string) []said { return []said{{data: []byte(s)}} }
 
 func emitted(id uint64, outlet string, records ...record.Record) wire.Emit {
 	return wire.Emit{ID: id, Outlet: outlet, Records: wire.EncodeRecords(records)}
@@ -104,12 +104,12 @@ func breaches(t *testing.T) []breach {
 	acked := func(then wire.Message) scripted { return scripted{Batch: frames(t, wire.Ack{ID: 1}, then)} }
 	at := func(s []said) scripted { return scripted{Batch: s} }
 	return []breach{
-		{"stray-text", "", at(text("Hello world\n")), `the process wrote "Hello world\n" to stdout, which carries the protocol; print to stderr`, false},
-		{"json", "", scripted{Discover: text(`{"ok":true}` + "\n")}, `the process speaks JSON; the protocol is msgpack (it wrote "{\"ok\":true}\n"): send frames, as PROTOCOL.md describes them`, false},
-		{"frame-too-large", "", at(text("\x00\x40\x00\x01")), `a frame of 4194305 bytes is announced, the limit is 4194304; split what you emit over several frames`, false},
+		{"stray-text", "", at(plainBytes("Hello world\n")), `the process wrote "Hello world\n" to stdout, which carries the protocol; print to stderr`, false},
+		{"json", "", scripted{Discover: plainBytes(`{"ok":true}` + "\n")}, `the process speaks JSON; the protocol is msgpack (it wrote "{\"ok\":true}\n"): send frames, as PROTOCOL.md describes them`, false},
+		{"frame-too-large", "", at(plainBytes("\x00\x40\x00\x01")), `a frame of 4194305 bytes is announced, the limit is 4194304; split what you emit over several frames`, false},
 		{"empty-frame", "", at(body("")), `an empty frame: its length is 0; a frame holds one msgpack array [kind, ...]`, false},
-		{"half-length", "", scripted{Batch: text("\x00\x00"), Exit: true}, `stdout ended inside a frame: 2 of the 4 bytes of its length came; write whole frames, and flush, before exiting`, false},
-		{"half-frame", "", scripted{Batch: text("\x00\x00\x00\x09half"), Exit: true}, `stdout ended inside a frame: 4 of 9 bytes came; write whole frames, and flush, before exiting`, false},
+		{"half-length", "", scripted{Batch: plainBytes("\x00\x00"), Exit: true}, `stdout ended inside a frame: 2 of the 4 bytes of its length came; write whole frames, and flush, before exiting`, false},
+		{"half-frame", "", scripted{Batch: plainBytes("\x00\x00\x00\x09half"), Exit: true}, `stdout ended inside a frame: 4 of 9 bytes came; write whole frames, and flush, before exiting`, false},
 		{"not-an-array", "", at(body("hello")), `expected an array [kind, ...], got an int: "hello"; did two threads write to stdout at once?`, false},
 		{"trailing-bytes", "", at(body("\x92\xa3ack\x01\x01\x02")), `ack of batch 1: 2 bytes follow the message's array; a frame holds one array and its length counts just that`, false},
 		{"unknown-kind", "", at(body("\x92\xa3akc\x01")), `unknown message "akc"; a process sends spec, emit, forward, ack, fail, status, report, log, pong, stopped`, false},

@@ -47,14 +47,13 @@ func FuzzParse(f *testing.F) {
 // checkAgainstJSON holds the texts of a line against what encoding/json has there.
 func checkAgainstJSON(t *testing.T, in []byte, l *Line) {
 	t.Helper()
-	var theirs struct {
-		Key, Value any
-		KeyBase64  []byte `json:"key_base64"`
-	}
-	if err := json.Unmarshal(in, &theirs); err != nil {
+	var theirs struct{ Key, Value any }
+	d := json.NewDecoder(bytes.NewReader(in))
+	d.UseNumber() // of any size
+	if err := d.Decode(&theirs); err != nil {
 		t.Fatalf("we took what is no JSON: %v", err)
 	}
-	if s, ok := theirs.Key.(string); ok && !bytes.Contains(bytes.ToLower(in), []byte(`"key_`)) && string(l.Key) != s {
+	if s, ok := theirs.Key.(string); ok && string(l.Key) != s {
 		t.Fatalf("key %q, encoding/json has %q", l.Key, s)
 	}
 	if s, ok := theirs.Value.(string); ok && string(l.Value) != s {

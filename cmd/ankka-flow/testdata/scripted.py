@@ -10,7 +10,8 @@ import json
 import os
 import sys
 
-script = json.load(open(sys.argv[1], "rb"))
+with open(sys.argv[1], "rb") as file:
+    script = json.load(file)
 
 
 def say(key):

@@ -83,8 +83,8 @@ var valueForms = map[string]*regexp.Regexp{
 	TypeInteger:    regexp.MustCompile(`^\s*[+-]?\d+\s*$`),
 	TypeDouble:     regexp.MustCompile(`^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$`),
 	TypeBoolean:    regexp.MustCompile(`^\s*(true|false)\s*$`),
-	TypeDuration:   regexp.MustCompile(`^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[\s\p{Z}\x{85}]*[a-z]*\s*$`),
-	TypeMemorySize: regexp.MustCompile(`^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[\s\p{Z}\x{85}]*[a-zA-Z]*\s*$`),
+	TypeDuration:   regexp.MustCompile(`^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[\s\v\p{Z}\x{85}]*[a-z]*\s*$`),
+	TypeMemorySize: regexp.MustCompile(`^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[\s\v\p{Z}\x{85}]*[a-zA-Z]*\s*$`),
 }
 
 // FuzzParseValue: a parameter's text is refused or becomes a value that start can

@@ -99,7 +99,10 @@ def records_of(rows: Sequence[Sequence[Any]]) -> list[Record]:
 
     Raises ProtocolError for rows that are too short or hold a wrong type. Headers are checked when looked at.
     """
-    columns = list(zip(*rows, strict=False))
+    try:
+        columns = list(zip(*rows, strict=False))
+    except TypeError as error:
+        raise ProtocolError("a batch with a record that is no array") from error
     if len(columns) < 5:
         raise ProtocolError("a batch with a record of fewer than five elements")
     offsets, stamps, keys, values, headers = columns[:5]
@@ -117,7 +120,11 @@ def records_of(rows: Sequence[Sequence[Any]]) -> list[Record]:
 
 
 def decode_headers(raw: RawHeaders | None) -> Headers:
-    return [(header[0].decode("utf-8", "surrogateescape"), header[1]) for header in raw or ()]
+    """Raises ProtocolError for what is no header."""
+    try:
+        return [(header[0].decode("utf-8", "surrogateescape"), header[1]) for header in raw or ()]
+    except (AttributeError, IndexError, KeyError, TypeError) as error:
+        raise ProtocolError("a record with a header that is no [name, value]") from error
 
 
 def encode_headers(headers: Sequence[tuple[str, bytes | None]]) -> RawHeaders:

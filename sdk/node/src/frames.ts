@@ -15,7 +15,8 @@ export const MAX_TEXT = 65_536;
 export type Message = readonly [kind: string, ...rest: unknown[]];
 
 const encoder = new Encoder({ ignoreUndefined: true });
-const decoder = new Decoder();
+// The decoder makes room for as many elements as a length claims before it looks for them: no more than a frame has bytes.
+const decoder = new Decoder({ maxArrayLength: MAX_FRAME_BYTES, maxMapLength: MAX_FRAME_BYTES, maxStrLength: MAX_FRAME_BYTES, maxBinLength: MAX_FRAME_BYTES });
 
 /** The message as a frame, its length in front. */
 export function encodeFrame(message: Message): Buffer {

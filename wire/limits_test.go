@@ -158,6 +158,19 @@ func TestFailTextIsCut(t *testing.T) {
 	}
 }
 
+func TestStatusErrorIsCut(t *testing.T) {
+	for size, want := range map[int]string{MaxText: "x", MaxText + 1: cutMark} {
+		frame, err := Append(nil, Status{ID: 1, Error: strings.Repeat("x", size)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := ParseFromProcess(frame[4:])
+		if s, _ := m.(Status); err != nil || len(s.Error) != MaxText || !strings.HasSuffix(s.Error, want) {
+			t.Errorf("%d bytes: %v, became %d", size, err, len(s.Error))
+		}
+	}
+}
+
 func TestSeriesLimit(t *testing.T) {
 	report := func(n int) error {
 		frame, err := Append(nil, Report{Series: make([]Series, n)})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +33,9 @@ func TestHostileProcess(t *testing.T) {
 		}
 	}
 	b := newBrokerWith(t, hostilePartitions, large)
+	ctx, cancel := context.WithTimeout(context.Background(), lasts+2*testLimit) // the broker's own is for a short test
+	defer cancel()
+	b.ctx = ctx
 	records := 2000 * max(1, int(lasts/time.Second))
 	b.fill(records)
 	until, journal := filepath.Join(t.TempDir(), "until"), filepath.Join(t.TempDir(), "journal")

@@ -312,6 +312,81 @@ func TestRefusedCommitsAreSaidOnce(t *testing.T) {
 	}
 }
 
+// answered is an answer with an error code to a request, wherever it has its place for one.
+func answered(req kmsg.Request, code int16) kmsg.Response {
+	answer := req.ResponseKind()
+	switch r := answer.(type) {
+	case *kmsg.JoinGroupResponse:
+		r.ErrorCode = code
+	case *kmsg.ListOffsetsResponse:
+		for _, t := range req.(*kmsg.ListOffsetsRequest).Topics {
+			topic := kmsg.ListOffsetsResponseTopic{Topic: t.Topic}
+			for _, p := range t.Partitions {
+				topic.Partitions = append(topic.Partitions, kmsg.ListOffsetsResponseTopicPartition{Partition: p.Partition, ErrorCode: code, Offset: -1, Timestamp: -1})
+			}
+			r.Topics = append(r.Topics, topic)
+		}
+	case *kmsg.FetchResponse:
+		for _, t := range req.(*kmsg.FetchRequest).Topics {
+			topic := kmsg.FetchResponseTopic{Topic: t.Topic, TopicID: t.TopicID}
+			for _, p := range t.Partitions {
+				topic.Partitions = append(topic.Partitions, kmsg.FetchResponseTopicPartition{Partition: p.Partition, ErrorCode: code, HighWatermark: -1, LastStableOffset: -1, LogStartOffset: -1})
+			}
+			r.Topics = append(r.Topics, topic)
+		}
+	}
+	return answer
+}
+
+// What the broker refuses for ever is said once, however often it is asked again: a
+// group that refuses us (once for each code), a start that cannot be looked up, a topic
+// that may not be read. When it is refused no more, the work goes on.
+func TestRefusalsAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		key   kmsg.Key
+		codes []*kerr.Error // one after another
+		level string
+		words string // on the line
+		tries int32  // of each code
+	}{
+		"a group":              {kmsg.JoinGroup, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.InvalidSessionTimeout}, "ERROR", "the group refuses this inlet", 2},
+		"a start":              {kmsg.ListOffsets, []*kerr.Error{kerr.UnknownServerError}, "WARN", "the start of a partition cannot be looked up", 8},
+		"a start, for a right": {kmsg.ListOffsets, []*kerr.Error{kerr.TopicAuthorizationFailed}, "ERROR", "the start of a partition cannot be looked up", 8},
+		"a topic":              {kmsg.Fetch, []*kerr.Error{kerr.TopicAuthorizationFailed}, "ERROR", "cannot be read", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newCaseBroker(t)
+			b.putN(1)
+			var code, asked atomic.Int32
+			code.Store(int32(c.codes[0].Code))
+			b.cluster.ControlKey(c.key.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				b.cluster.KeepControl()
+				if code.Load() == 0 {
+					return nil, nil, false
+				}
+				asked.Add(1)
+				return answered(req, int16(code.Load())), nil, true
+			})
+			p := b.jsonLog(nil, nil, misbehaves(t, "good"))
+			for i, one := range c.codes {
+				code.Store(int32(one.Code))
+				p.awaitSaid(i+1, "kafka", c.level, c.words)
+				said := asked.Load()
+				eventually(t, "it is asked again", func() bool { return asked.Load() >= said+c.tries })
+			}
+			code.Store(0)
+			b.awaitCommit(1)
+			p.stopsWell()
+			if n := p.said("kafka", c.level, c.words); n != len(c.codes) {
+				t.Errorf("said %d times in %d tries:\n%s", n, asked.Load(), p.stderr())
+			}
+			p.isDocumented()
+		})
+	}
+}
+
 // What a process says of something that is over is counted, and no line.
 func TestStaleEventsAreCountedAndNotSaid(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,65 @@
+package kafka
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A broker that is away is said once for a cause, another cause of it at most every
+// 10 s, and its return once, however often it is tried meanwhile.
+func TestABrokersCausesAreSaidAtMostEvery10s(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, logs := logged()
+		c := &Client{log: log, ctx: t.Context()}
+		c.reach.init()
+		fails := func(cause string) {
+			c.dialled("a:1", &ConnectError{Address: "a:1", Cause: cause, Err: errors.New(cause)})
+		}
+		c.dialled("a:1", nil)
+		tries := 0
+		for began := time.Now(); time.Since(began) < time.Minute; { // it starts again: the cause changes all the time
+			fails([]string{"nothing listens there", "it hangs up", "it is silent"}[tries%3])
+			tries++
+			<-time.After(100 * time.Millisecond)
+		}
+		if n := strings.Count(logs(), "is away"); n < 2 || n > 7 {
+			t.Errorf("said %d times in a minute and %d tries:\n%s", n, tries, logs())
+		}
+		for range 100 {
+			c.dialled("a:1", nil)
+		}
+		before := strings.Count(logs(), "is away")
+		for range 600 {
+			fails("nothing listens there")
+			<-time.After(100 * time.Millisecond)
+		}
+		if n := strings.Count(logs(), "is away"); n != before+1 {
+			t.Errorf("one cause is said %d times", n-before)
+		}
+		if n := strings.Count(logs(), "broker a:1 is back"); n != 1 {
+			t.Errorf("its return is said %d times", n)
+		}
+	})
+}
+
+// What keeps the producer from sending is said at most every 10 s for each kind.
+func TestTroubleOfTheProducerIsSaidAtMostEvery10s(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, logs := logged()
+		p := &Producer{c: &Client{log: log}, ctx: t.Context(), warned: map[string]time.Time{}}
+		for range 600 { // a minute
+			p.warn(slog.LevelWarn, "send", "records cannot be sent")
+			p.warn(slog.LevelWarn, "id", "no producer id yet")
+			<-time.After(100 * time.Millisecond)
+		}
+		for _, text := range []string{"records cannot be sent", "no producer id yet"} {
+			if n := strings.Count(logs(), text); n != 6 {
+				t.Errorf("%q is said %d times in a minute", text, n)
+			}
+		}
+	})
+}

@@ -179,6 +179,81 @@ func TestStalledPartitionInTheMetrics(t *testing.T) {
 	p.says("PartitionStalled")
 }
 
+// A record that fails for ever is a stall of its partition alone, seen three ways: its
+// lag, the age of its oldest uncommitted batch, and one warning with the record's offset
+// and the last error, however often it is tried. Meanwhile the supervisor is ready and
+// alive. The record committed, all three are over, and the next stall is another one.
+func TestStallOfAConvict(t *testing.T) {
+	t.Parallel()
+	b := newBrokerWith(t, 2)
+	bad := filepath.Join(t.TempDir(), "bad")
+	mend := func(mended bool) {
+		t.Helper()
+		err := os.WriteFile(bad, nil, 0o600)
+		if mended {
+			err = os.Remove(bad)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mend(false)
+	poison := func(partition int32) *kgo.Record { return &kgo.Record{Partition: partition, Value: []byte("bad")} }
+	b.put(&kgo.Record{Value: []byte("v")}, &kgo.Record{Value: []byte("v")}, poison(0), &kgo.Record{Value: []byte("v")})
+	p := b.jsonLog([]string{"FLOW_STALL_WARNING_AFTER=3s"}, nil, sdkStreamlet(t, "import os", fmt.Sprintf(
+		"        if record.value == b'bad' and os.path.exists(%q):\n            raise KeyError('no total')\n        return self.out.emit(record)", bad)))
+	url := p.await(`status (http://127\.0\.0\.1:\d+)`)[1]
+	b.awaitCommit(2)
+	p.awaitSaid(1, "stalled", "WARN", "is not committed for")
+	m := metrics(t, url)
+	if got := m[fmt.Sprintf(seriesLag, 0)]; got != 2 || m[seriesStalled] < 3 {
+		t.Errorf("lag %v, stalled for %v", got, m[seriesStalled])
+	}
+	for i := range 4 { // the others carry on
+		b.put(&kgo.Record{Partition: 1, Value: []byte("v")})
+		eventually(t, "partition 1 is committed", func() bool { return b.committed(1) == int64(i+1) })
+		if m := metrics(t, url); m[strings.Replace(seriesStalled, `"0"`, `"1"`, 1)] > m[seriesStalled] {
+			t.Errorf("partition 1 is stalled for longer than 0: %v", m)
+		}
+	}
+	tries := p.said("failed", "WARN", "case.in/0@2")
+	p.awaitSaid(tries+2, "failed", "WARN", "case.in/0@2")
+	for _, what := range []string{"ready", "live"} {
+		eventually(t, what+" with a convict", func() bool { // ready again half a second after each failure
+			code, _, _ := runProgram(t, programOptions{dir: b.dir}, "probe", what)
+			return code == 0
+		})
+	}
+	b.lagSoon(url, 0, 2)
+	mend(true)
+	b.awaitCommit(4)
+	b.lagIs(url, 0, 0)
+	eventually(t, "no stall is shown", func() bool { return metrics(t, url)[seriesStalled] == 0 })
+	mend(false)
+	b.put(poison(0))
+	p.awaitSaid(2, "stalled", "WARN", "is not committed for")
+	mend(true)
+	b.awaitCommit(5)
+	p.stopsWell()
+	offset := 2.0
+	for _, line := range p.logged() {
+		if !line.is("stalled", "WARN") {
+			continue
+		}
+		text, lastError := fmt.Sprint(line["msg"]), fmt.Sprint(line["error"])
+		if line["warning"] != "PartitionStalled" || line["pipeline"] != "case" || line["streamlet"] != "case" || line["inlet"] != "in" || line["topic"] != "case.in" ||
+			line["partition"] != 0.0 || line["offset"] != offset || !strings.Contains(lastError, "no total") || !strings.Contains(text, fmt.Sprintf("case.in/0@%v ", offset)) ||
+			!strings.Contains(text, "what stands there has failed ") || !strings.Contains(text, lastError) {
+			t.Errorf("the warning of offset %v: %v", offset, line)
+		}
+		offset += 2
+	}
+	if n := p.said("stalled", "WARN", ""); n != 2 {
+		t.Errorf("warned %d times of two stalls", n)
+	}
+	p.isDocumented()
+}
+
 // kill ends a process of ours at once.
 func kill(t *testing.T, pid string) {
 	t.Helper()

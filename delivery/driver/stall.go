@@ -70,7 +70,16 @@ func (d *Driver) sayStall(p *delivery.PartitionStatus, since time.Duration) {
 	}
 	offset := p.Next()
 	text := fmt.Sprintf("inlet %s: %s/%d@%d is not committed for %v", p.TP.Inlet, topic, p.TP.Partition, offset, since.Round(time.Millisecond))
-	if p.Why == "process" {
+	if p.Standing == "convicted" && p.Suspect == offset && p.Tries > 0 {
+		count := "once"
+		if p.Tries > 1 {
+			count = fmt.Sprintf("%d times", p.Tries)
+		}
+		text += "; what stands there has failed " + count
+		if wait := p.NextTry - d.now(); wait > 0 {
+			text += fmt.Sprintf(", and is tried again in %v", wait.Round(100*time.Millisecond))
+		}
+	} else if p.Why == "process" {
 		text += fmt.Sprintf("; the process has not answered batch %d", p.Batch)
 	} else if p.Why != "" {
 		text += "; it waits: " + p.Why

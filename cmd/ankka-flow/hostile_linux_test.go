@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -41,6 +42,9 @@ func TestHostileProcess(t *testing.T) {
 	until, journal := filepath.Join(t.TempDir(), "until"), filepath.Join(t.TempDir(), "journal")
 	p := b.runCase(nil, []string{"-c", b.config("batch: {max-records: 20}\n")}, hostile(t, until, journal))
 	memory := p.watchFor(lasts)
+	eventually(t, "it has met some of it", func() bool { // on a machine that is slow
+		return p.launches() >= 4 && b.written() >= 20
+	})
 	if err := os.WriteFile(until, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +71,17 @@ func TestHostileProcess(t *testing.T) {
 	acked, written := checkJournal(t, b, readJournal(t, journal))
 	t.Logf("%d lives, %d violations, %d acks, %d records written, at most %d MB, %d goroutines (calm: %d), %d files (%d)",
 		lives, strings.Count(p.stderr(), "protocol violation"), acked, written, peak(memory), goroutines, calm, files, calmFiles)
-	if lives < 3 || acked < 10 || written < 10 {
-		t.Errorf("that was not much: %d lives, %d acks, %d records", lives, acked, written)
+}
+
+// written is how many records the outlet has.
+func (b *caseBroker) written() (n int64) {
+	b.t.Helper()
+	ends, err := b.admin.ListEndOffsets(b.ctx, caseOut)
+	if err != nil {
+		b.t.Fatal(err)
 	}
+	ends.Each(func(end kadm.ListedOffset) { n += end.Offset })
+	return n
 }
 
 // fill writes small records to every partition in turn.

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const hostilePartitions = 4
+const hostilePartitions = 12
 
 // A process that sends valid and invalid messages at full speed, launched again
 // and again: the supervisor neither panics nor leaks nor grows, commits only what
@@ -69,8 +69,8 @@ func TestHostileProcess(t *testing.T) {
 		t.Error("it panicked")
 	}
 	acked, written := checkJournal(t, b, readJournal(t, journal))
-	t.Logf("%d lives, %d violations, %d acks, %d records written, at most %d MB, %d goroutines (calm: %d), %d files (%d)",
-		lives, strings.Count(p.stderr(), "protocol violation"), acked, written, peak(memory), goroutines, calm, files, calmFiles)
+	t.Logf("%d lives, %d violations, %d frames, %d acks, %d records written, at most %d MB, %d goroutines (calm: %d), %d files (%d)",
+		lives, strings.Count(p.stderr(), "protocol violation"), framesSent(t, journal), acked, written, peak(memory), goroutines, calm, files, calmFiles)
 }
 
 // written is how many records the outlet has.
@@ -206,6 +206,19 @@ func readJournal(t *testing.T, path string) (batches []ackedBatch) {
 		batches = append(batches, a)
 	}
 	return batches
+}
+
+// framesSent is how many frames the hostile lives sent before their ends.
+func framesSent(t *testing.T, path string) (n int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^sent (\d+)$`).FindAllSubmatch(text, -1) {
+		n += atoi(t, string(m[1]))
+	}
+	return n
 }
 
 // checkJournal holds the broker's logs against what the processes did.

@@ -6,7 +6,7 @@ an exit, at random. Once the file --until exists the next life is a good one.
 
 What it does is written to --journal before the frame is: a line "acked LIFE-ID PARTITION FIRST LAST TOKENS" for every
 ack, where a token is what an emitted value begins with, and "wild LIFE-ID ..." for a batch that was owed when bytes were
-sent that might mean anything. "life SEED" begins each life.
+sent that might mean anything. "life SEED" begins each life, "sent N" says how many frames it had sent at its end.
 """
 
 import argparse
@@ -194,6 +194,7 @@ def work():
 
 def end():
     """The last thing of a life: whatever is owed may be answered by it."""
+    os.write(journal, f"sent {state['sent']}\n".encode())
     for batch in owed:
         noted("wild", batch)
     some = max(owed, default=7)

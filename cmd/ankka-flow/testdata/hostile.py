@@ -31,7 +31,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--until", required=True)
 parser.add_argument("--journal", required=True)
 parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--frames", type=int, default=3000)
+parser.add_argument("--frames", type=int, default=30_000)
 options = parser.parse_args()
 
 journal = os.open(options.journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -86,10 +86,20 @@ def write(data):
         rest = rest[os.write(1, rest) :]
 
 
-def send(*message):
+def frame(*message):
     body = codec.packb(list(message))
-    write(len(body).to_bytes(4, "big") + body)
+    return len(body).to_bytes(4, "big") + body
+
+
+def send(*message):
+    write(frame(*message))
     state["sent"] += 1
+
+
+def send_many(frames):
+    """Made before, so that the pipe is what bounds it."""
+    write(b"".join(frames))
+    state["sent"] += len(frames)
 
 
 def noted(word, batch):
@@ -151,23 +161,20 @@ def handle(message):
         os._exit(1)
 
 
+SERIES = [[f"s{n % 50}", "counter", {"l": str(n % 7)}, n] for n in range(1000)]
+WAITS = {"waiting": True, "error": "e" * 70_000, "next_attempt_ms": 2**53 - 1}
+FLOODS = [
+    [frame("log", ["debug", "?"][n % 2], f"flood {n}", {"n": n}) for n in range(1000)],
+    [frame("report", at, SERIES) for at in (None, 0, 1, 2**53 - 1)],
+    [frame("status", 2**53 - 1 - n, WAITS) for n in range(20)],
+]
+
+
 def flood():
     """What is allowed in this state, and much of it."""
     what = chance.randrange(7)
-    if what == 0:
-        for n in range(200):
-            send("log", chance.choice(["debug", "info", "?"]), f"flood {n}", {"n": n})
-    elif what == 1:
-        series = [[f"s{n % 50}", "counter", {"l": str(n % 7)}, n] for n in range(1000)]
-        send("report", chance.choice([None, 0, 1, 2**53 - 1]), series)
-    elif what == 2:
-        for _ in range(50):
-            info = {
-                "waiting": True,
-                "error": "e" * 70_000,
-                "next_attempt_ms": 2**53 - 1,
-            }
-            send("status", chance.randint(0, 2**53 - 1), info)
+    if what < 3:
+        send_many(FLOODS[what] * chance.choice([1, 1, 4]))
     elif what == 3:
         os.write(2, b"e" * chance.choice([10, 100_000]) + b"\n")
         os.write(2, b"\xff\x1b[31m\r\0 not a line")

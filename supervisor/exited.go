@@ -15,7 +15,7 @@ type Exited struct {
 	// Signal is the signal that ended it, 0 where it exited.
 	Signal syscall.Signal
 	// OutOfMemory: it got a SIGKILL that was not ours, and the kernel's count of
-	// out-of-memory kills in our cgroup (v2) rose during its life.
+	// out-of-memory kills in our cgroup rose during its life.
 	OutOfMemory bool
 	// Killed: we sent it SIGKILL (Process.Kill).
 	Killed bool

@@ -7,28 +7,40 @@ import (
 	"testing"
 )
 
-func TestOOMCounterReadsCgroupV2(t *testing.T) {
+func TestOOMCounterReadsTheCgroupsFile(t *testing.T) {
 	root := t.TempDir()
-	dir := filepath.Join(root, "kubepods", "pod1")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+	write := func(path, text string) {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	events := "low 0\nhigh 4\nmax 17\noom 3\noom_kill 2\noom_group_kill 9\n"
-	if err := os.WriteFile(filepath.Join(dir, "memory.events"), []byte(events), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	write("v2/kubepods/pod1/memory.events", "low 0\nhigh 4\nmax 17\noom 3\noom_kill 2\noom_group_kill 9\n")
+	write("inside/memory.events", "oom 3\noom_kill 4\n")
+	write("v1/kubepods/pod1/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n")
+	write("v1/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 99\n")
 	for _, c := range []struct {
 		name, membership string
+		mounted          []string
 		want             uint64
 	}{
-		{"v2", "0::/kubepods/pod1\n", 2},
-		{"v2 beside v1", "4:memory:/x\n0::/kubepods/pod1\n", 2},
-		{"v1 alone", "4:memory:/kubepods/pod1\n", 0},
-		{"another cgroup", "0::/kubepods\n", 0},
-		{"nothing readable", "", 0},
+		{"v2", "0::/kubepods/pod1\n", []string{"absent", "v2"}, 2},
+		{"v2 beside v1", "4:memory:/x\n0::/kubepods/pod1\n", []string{"v2"}, 2},
+		{"v2, seen from inside", "0::/system.slice/some-container\n", []string{"inside"}, 4},
+		{"v1", "9:name=systemd:/\n4:cpu,memory:/kubepods/pod1\n0::/\n", []string{"v2", "v1"}, 5},
+		{"v1, another controller", "4:cpu:/kubepods/pod1\n", []string{"v1"}, 0},
+		{"another cgroup", "0::/kubepods\n", []string{"v2"}, 0},
+		{"nothing readable", "", []string{"v2", "inside", "v1"}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := findOOMCounter(c.membership, []string{filepath.Join(root, "absent"), root}).kills(); got != c.want {
+			var roots []string
+			for _, name := range c.mounted {
+				roots = append(roots, filepath.Join(root, name))
+			}
+			if got := findOOMCounter(c.membership, roots).kills(); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})

@@ -28,6 +28,7 @@ func (a *adversary) harass(trouble func()) {
 // TestAdversary_Broker: whatever brokers do, one supervisor loses nothing,
 // keeps the order and, since no result stays unknown, writes nothing twice.
 func TestAdversary_Broker(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		does    behaviour
@@ -245,6 +246,7 @@ func unknownWrites(a *adversary) func() {
 // TestAdversary_Streamlet: handlers that raise, crash, sleep or are killed in
 // mid-batch, on 8 partitions.
 func TestAdversary_Streamlet(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		does behaviour
@@ -278,6 +280,7 @@ func TestAdversary_Streamlet(t *testing.T) {
 // TestAdversary_Group: supervisors join, leave, are killed, and are frozen for
 // less and for longer than their session, while records flow.
 func TestAdversary_Group(t *testing.T) {
+	t.Parallel()
 	for _, dynamic := range []bool{false, true} {
 		t.Run(map[bool]string{false: "static members", true: "dynamic members"}[dynamic], func(t *testing.T) {
 			t.Parallel()
@@ -389,6 +392,7 @@ func TestAdversary_FrozenWritesNothingLate(t *testing.T) {
 // a broker, the next one at its second, and so on: nothing that is seen from
 // outside is left out. By turns the request is carried out or lost.
 func TestAdversary_KillAtEveryRequest(t *testing.T) {
+	t.Parallel()
 	for _, carried := range []bool{true, false} {
 		t.Run(map[bool]string{true: "the request arrives", false: "the request is lost"}[carried], func(t *testing.T) {
 			t.Parallel()
@@ -496,6 +500,7 @@ func TestAdversary_Stop(t *testing.T) {
 // TestAdversary_StopWithoutBroker: whatever the broker does or does not do, a
 // stop ends within FLOW_STOP_TIMEOUT, and nothing is lost by it.
 func TestAdversary_StopWithoutBroker(t *testing.T) {
+	t.Parallel()
 	for name, gone := range map[string]func(*flaky){
 		"refused": func(f *flaky) { f.refuse(true) },
 		"mute":    func(f *flaky) { f.hold(true) },

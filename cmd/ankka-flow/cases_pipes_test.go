@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,6 +99,38 @@ func TestCase17_EmitsWithoutLimitWhileTheBrokerIsPaused(t *testing.T) {
 	}
 	checkMemory(t, p, 400)
 	p.stopsWell()
+}
+
+// The process reads its second batch late while eight more of a MiB wait: the stop goes
+// before them, and they are never sent.
+func TestCase18_AStopOvertakesBatches(t *testing.T) {
+	t.Parallel()
+	b := newBrokerWith(t, 10, large)
+	for partition := range int32(10) {
+		b.put(&kgo.Record{Partition: partition, Key: []byte("k"), Value: make([]byte, 1<<20)})
+	}
+	h := newHeld(t)
+	p := b.runCase(nil, nil, misbehaves(t, "late-reader", "--until", h.path))
+	p.await(`case \| holding batch`)
+	page := p.await(`ready +status (\S+)`)[1] + "/status.json"
+	p.interrupt()
+	eventually(t, "the stop has reached the conversation", func() bool {
+		_, body := get(t, page)
+		return regexp.MustCompile(`"state": *"(ending|stopping)"`).MatchString(body)
+	})
+	h.all()
+	p.endsWith(0)
+	read := regexp.MustCompile(`case \| read (batch|stop)`).FindAllString(p.stderr(), -1)
+	if n := len(read); n < 2 || n > 3 || read[n-1] != "case | read stop" {
+		t.Errorf("it has read %q, want one batch, the one that was begun, and stop", read)
+	}
+	committed := 0
+	for partition := range int32(10) {
+		committed += int(b.committed(partition))
+	}
+	if committed != len(read)-1 {
+		t.Errorf("%d partitions are committed, want those of the %d batches that it has read", committed, len(read)-1)
+	}
 }
 
 // A handler that reads stdin, by itself or in a child, reads nothing.

@@ -110,6 +110,7 @@ func TestAStopInTheFirstMoment(t *testing.T) {
 
 // kill -9 of the supervisor leaves no process, whatever the process does.
 func TestCase37_KillOfTheSupervisorLeavesNoProcess(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ state, mode, says string }{
 		{"idle", "good", "ready"}, {"busy", "spins", "hangs"}, {"writing", "floods", "floods"}, {"frozen", "freezes", "hangs"},
 	} {

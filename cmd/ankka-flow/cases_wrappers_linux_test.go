@@ -61,6 +61,7 @@ func wrappers(t *testing.T, worker []string) map[string][]string {
 
 // Wrappers: the real worker finishes what it has and says so, and none is left.
 func TestCase36_TheRealWorkerDrains(t *testing.T) {
+	t.Parallel()
 	for name, command := range wrappers(t, misbehaves(t, "worker")) {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(t *testing.T, at somewhere) {
@@ -83,6 +84,7 @@ func TestCase36_TheRealWorkerDrains(t *testing.T) {
 // Behind a wrapper, too, kill -9 of the supervisor leaves no process: the kernel kills
 // the wrapper, and the worker reads the end of its input.
 func TestCase37_KillOfTheSupervisorLeavesNoWorkerBehindAWrapper(t *testing.T) {
+	t.Parallel()
 	for name, command := range wrappers(t, misbehaves(t, "worker")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +105,7 @@ func TestCase37_KillOfTheSupervisorLeavesNoWorkerBehindAWrapper(t *testing.T) {
 // A worker that ignores everything is killed behind its wrapper, too, also where the wrapper
 // gave it a process group of its own; and with it what it launched.
 func TestCase36_AWorkerThatIgnoresEverythingIsKilled(t *testing.T) {
+	t.Parallel()
 	for name, command := range wrappers(t, misbehaves(t, "ignores")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

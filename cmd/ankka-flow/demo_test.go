@@ -54,6 +54,7 @@ func readme(t *testing.T) string {
 // The first five minutes: what the README shows is what one sees; Ctrl-C ends
 // it with 0; started again it goes on where it was.
 func TestDemoIsWhatTheReadmeShows(t *testing.T) {
+	t.Parallel()
 	dir := exampleDir(t)
 	demo := startProgram(t, programOptions{dir: dir}, demoArgs(t)...)
 	demo.await(`committed +50 in, 50 out, 0 behind`)
@@ -92,6 +93,7 @@ func TestDemoIsWhatTheReadmeShows(t *testing.T) {
 
 // A saved streamlet is reloaded; one that is broken waits for the next save.
 func TestDemoReloads(t *testing.T) {
+	t.Parallel()
 	dir := exampleDir(t)
 	script := filepath.Join(dir, "examples", "cart_router.py")
 	source, err := os.ReadFile(script)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -21,6 +24,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// Most tests wait for a program that waits itself, for a backoff or a deadline: more of them
+	// at once than there are processors cost nothing. -parallel still has the last word.
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "ankka-flow-test")

@@ -58,6 +58,7 @@ func routed(t *testing.T, command ...string) map[string][]written {
 
 // The example in JavaScript does what the one in Python does, record for record.
 func TestNodeExampleDoesWhatThePythonOneDoes(t *testing.T) {
+	t.Parallel()
 	if output, err := bringNode(); err != nil {
 		t.Fatalf("scripts/node: %v\n%s", err, output)
 	}
@@ -76,6 +77,7 @@ func TestNodeExampleDoesWhatThePythonOneDoes(t *testing.T) {
 // The two examples declare the same streamlet, so that one can be deployed in
 // place of the other.
 func TestNodeExampleHasThePythonOnesDescriptor(t *testing.T) {
+	t.Parallel()
 	if output, err := bringNode(); err != nil {
 		t.Fatalf("scripts/node: %v\n%s", err, output)
 	}

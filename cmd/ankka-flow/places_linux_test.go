@@ -99,8 +99,19 @@ func (x *onTerminal) resize(rows, columns uint16) {
 	}
 }
 
-// ctrlC presses the keys.
-func (x *onTerminal) ctrlC(*program) {
+func (x *onTerminal) ctrlC(*program) { x.pressCtrlC() }
+
+// seen is what a person sees of a line: what was drawn before the last erasure, the live
+// line, is gone, and colours are none.
+func (x *onTerminal) seen(line string) string {
+	if at := strings.LastIndex(line, "\x1b[J"); at >= 0 {
+		line = line[at:]
+	}
+	return escapes.ReplaceAllString(line, "")
+}
+
+// pressCtrlC presses the keys.
+func (x *onTerminal) pressCtrlC() {
 	x.t.Helper()
 	if _, err := x.keyboard.WriteString("\x03"); err != nil {
 		x.t.Fatal(err)

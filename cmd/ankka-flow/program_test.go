@@ -23,6 +23,7 @@ const testLimit = 60 * time.Second
 type program struct {
 	t      *testing.T
 	cmd    *exec.Cmd
+	stage  stage
 	stdout bytes.Buffer
 	exited chan struct{}
 
@@ -39,7 +40,8 @@ type programOptions struct {
 	stdin string
 	// input is there instead of stdin where it is not nil.
 	input *os.File
-	// stage is where it runs; nil: on pipes.
+	// stage is where it runs; nil: where the test's cases run, which is on pipes but in
+	// TestOnATerminal.
 	stage stage
 }
 
@@ -48,6 +50,13 @@ type programOptions struct {
 type stage interface {
 	prepare(cmd *exec.Cmd) (stderr io.Reader)
 	started()
+}
+
+// atKeyboard is a stage with a keyboard, on which Ctrl-C is pressed, and with a screen, on
+// which a line is seen otherwise than it was written.
+type atKeyboard interface {
+	pressCtrlC()
+	seen(line string) string
 }
 
 // startProgram runs the binary. Whatever is left of it at the end is killed.
@@ -59,7 +68,10 @@ func startProgram(t *testing.T, o programOptions, args ...string) *program {
 // startCommand runs a command that ends up as the binary: a shell's line, say.
 func startCommand(t *testing.T, o programOptions, command ...string) *program {
 	t.Helper()
-	p := &program{t: t, exited: make(chan struct{}), more: make(chan struct{})}
+	if o.stage == nil {
+		o.stage = stageOfCases(t)
+	}
+	p := &program{t: t, stage: o.stage, exited: make(chan struct{}), more: make(chan struct{})}
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.Dir = o.dir
 	p.cmd.Env = append(cleanEnvironment(), "PYTHONPATH="+filepath.Join(repository, "sdk/python/src"))
@@ -115,9 +127,13 @@ func cleanEnvironment() []string {
 func (p *program) read(r *bufio.Reader) {
 	for {
 		line, err := r.ReadString('\n')
+		line, whole := strings.CutSuffix(line, "\n")
+		if x, ok := p.stage.(atKeyboard); ok {
+			line = x.seen(line)
+		}
 		p.mu.Lock()
-		if line != "" {
-			p.lines = append(p.lines, strings.TrimSuffix(line, "\n"))
+		if whole || line != "" {
+			p.lines = append(p.lines, line)
 		}
 		p.done = p.done || err != nil
 		close(p.more)
@@ -181,8 +197,13 @@ func (p *program) since(from int) string {
 	return strings.Join(p.lines[min(from, len(p.lines)):], "\n")
 }
 
+// interrupt is Ctrl-C, from the keyboard where there is one.
 func (p *program) interrupt() {
 	p.t.Helper()
+	if x, ok := p.stage.(atKeyboard); ok {
+		x.pressCtrlC()
+		return
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		p.t.Fatal(err)
 	}

@@ -43,6 +43,7 @@ var proofModes = []string{"forward", "fan", "drop"}
 // and no offset is committed before its outputs are in the log. The outcome is
 // read with franz-go and from the requests that the broker got.
 func TestProof(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if given := os.Getenv("PROOF_SEED"); given != "" {
 		n, err := strconv.ParseUint(given, 10, 64)

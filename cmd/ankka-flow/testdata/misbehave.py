@@ -413,6 +413,20 @@ class hold(Process):
         super().batch(batch_id, records)
 
 
+@mode
+class late_reader(hold):
+    """Says what it reads, and holds every batch until --until."""
+
+    def batch(self, batch_id, records):
+        print("read batch", file=sys.stderr, flush=True)
+        super().batch(batch_id, records)
+
+    def send(self, *message):
+        if message[0] == "stopped":
+            print("read stop", file=sys.stderr, flush=True)
+        super().send(*message)
+
+
 def say(text):
     os.write(2, text.encode() + b"\n")
 

@@ -7,10 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/delivery/kafka/faultproxy"
 )
 
 // setting is what scripts/kafka env prints for a name.
@@ -28,8 +32,13 @@ func (c *realCluster) setting(name string) string {
 // configured is a configuration file for one of the cluster's listeners.
 func (c *realCluster) configured(listener string, connection ...string) string {
 	c.t.Helper()
+	return c.configuredAt(c.setting("KAFKA_"+listener), connection...)
+}
+
+func (c *realCluster) configuredAt(addresses string, connection ...string) string {
+	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "flow.yaml")
-	text := fmt.Sprintf("bootstrap.servers: %q\nconnection-config:\n", c.setting("KAFKA_"+listener))
+	text := fmt.Sprintf("bootstrap.servers: %q\nconnection-config:\n", addresses)
 	for _, line := range connection {
 		text += "  " + line + "\n"
 	}
@@ -81,6 +90,43 @@ func TestKafka_Case60_Security(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A broker that stops answering in the middle of SASL is named with that step,
+// and a stop ends the run in time; when it answers again the work goes on.
+func TestKafka_Case61_SilentAmidSASL(t *testing.T) {
+	t.Parallel()
+	c := kafkaCluster(t)
+	c.create(1, nil, "silent.in", "silent.out")
+	var silent atomic.Bool
+	silent.Store(true)
+	proxy, err := faultproxy.Start(strings.Split(c.setting("KAFKA_SASL"), ","), faultproxy.Config{Requested: func(r *faultproxy.Request) faultproxy.Plan {
+		mute := silent.Load() && r.Key == kmsg.SASLAuthenticate
+		return faultproxy.Plan{Withheld: mute, Mute: mute}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	run := func() *program {
+		config := c.configuredAt(strings.Join(proxy.Addresses(), ","), sasl("SASL_PLAINTEXT", "SCRAM-SHA-512", "admin", "admin-secret")...)
+		args := append([]string{"--log-format", "text", "-c", config, "run", "--pipeline", "silent", "--"}, misbehaves(t, "good")...)
+		return startProgram(t, programOptions{dir: t.TempDir(), env: []string{"FLOW_SESSION_TIMEOUT=6s", "FLOW_STOP_TIMEOUT=4s", "FLOW_METRICS_PORT=0"}}, args...)
+	}
+	p := run()
+	p.await(`(WRN|ERR) .*SASL`)
+	began := time.Now()
+	p.interrupt()
+	<-p.exited
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the stop took %v, with FLOW_STOP_TIMEOUT=4s", took)
+	}
+	p = run()
+	p.await(`(WRN|ERR) .*SASL`)
+	silent.Store(false)
+	c.put("silent.in", numbered(0, 10)...)
+	c.awaitEnd("silent")
+	p.stopsWell()
 }
 
 // A right to write that is missing is named, and when it is given the work goes

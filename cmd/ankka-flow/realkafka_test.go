@@ -481,6 +481,11 @@ func TestKafka_R11_TopicMadeAgain(t *testing.T) {
 				}
 				return len(got) == 400
 			})
+			// The brokers count: a join at the start, and one or two for each of the
+			// topic's changes.
+			if g := c.generation(groupOf(name)); g > 6 {
+				t.Errorf("generation %d: the group joined in a storm", g)
+			}
 			p.stopsWell()
 		})
 	}

@@ -146,6 +146,19 @@ func TestKafka_Case50_TooLargeAndMissing(t *testing.T) {
 	c.awaitEnd("case50")
 	p.stopsWell()
 	c.sameRecords("case50", 0)
+
+	c.put("case50.in", numbered(0, 1)...)
+	p = c.run("case50", []string{"FLOW_RECONNECT_MAX_BACKOFF=1s"}, []string{"--topic", "out=case50.missing"}, misbehaves(t, "good"))
+	p.await(`WRN failed +inlet in: case50\.in/0@51: .*refused: topic case50\.missing does not exist`)
+	if at := c.committed("case50")[0]; at != 51 {
+		t.Errorf("committed at %d, want 51", at)
+	}
+	c.create(1, nil, "case50.missing")
+	c.awaitEnd("case50")
+	p.stopsWell()
+	if out := c.read("case50.missing")[0]; keys(out) != keys(numbered(0, 1)) {
+		t.Errorf("written: %s", keys(out))
+	}
 }
 
 // quotas sets how many bytes a second a client may write and read.

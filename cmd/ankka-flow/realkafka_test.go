@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -85,10 +84,16 @@ func (c *realCluster) script(args ...string) string {
 func (c *realCluster) away(how string, nodes ...string) (back func()) {
 	c.t.Helper()
 	c.script(append([]string{how}, nodes...)...)
-	back = sync.OnceFunc(func() {
+	are := false
+	back = func() {
+		c.t.Helper()
+		if are {
+			return
+		}
 		c.script(append([]string{"start"}, nodes...)...)
 		c.awaitWhole()
-	})
+		are = true
+	}
 	c.t.Cleanup(back)
 	return back
 }

@@ -504,16 +504,21 @@ func TestNewClient_RefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestCase62_StartsAndStopsLeaveNothing(t *testing.T) {
-	cl := newCluster(t, kfake.SeedTopics(1, "t"))
+	leavesNothing(t, newCluster(t, kfake.SeedTopics(1, "t")).ListenAddrs(), "t")
+}
+
+// leavesNothing starts and stops clients that ask brokers for a topic's ends.
+func leavesNothing(t *testing.T, brokers []string, topic string) {
+	t.Helper()
 	ctx := testContext(t)
 	before := runtime.NumGoroutine()
 	for range 20 {
-		c, err := NewClient(Config{Brokers: cl.ListenAddrs()})
+		c, err := NewClient(Config{Brokers: brokers})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.watch("t")
-		if _, err := c.ListOffsets(ctx, "t", Latest); err != nil {
+		c.watch(topic)
+		if _, err := c.ListOffsets(ctx, topic, Latest); err != nil {
 			t.Error(err)
 		}
 		c.Close()
@@ -522,7 +527,7 @@ func TestCase62_StartsAndStopsLeaveNothing(t *testing.T) {
 			t.Errorf("%d connections are left", n)
 		}
 		c.conns.mu.Unlock()
-		if _, err := c.exchangeAt(ctx, cl.ListenAddrs()[0], nil); !errors.Is(err, errClosed) {
+		if _, err := c.exchangeAt(ctx, brokers[0], nil); !errors.Is(err, errClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	}

@@ -88,6 +88,13 @@ func (r *realKafka) fill(n int) {
 	}
 }
 
+// 20 starts and stops in one process: goroutines and connections are back to
+// where they were.
+func TestKafka_Case62_StartsAndStopsLeaveNothing(t *testing.T) {
+	r := realTopic(t, 3)
+	leavesNothing(t, r.brokers, r.topic)
+}
+
 // A leader moves, and one is killed: writes are confirmed and records read again
 // within 2 s of the new leader's being known, in order and once.
 func TestKafka_Case56_RecoveryAfterANewLeader(t *testing.T) {

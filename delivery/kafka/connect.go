@@ -28,7 +28,7 @@ const (
 	stepMechanism    = "the SASL handshake"
 	stepAuthenticate = "SASL authentication"
 	stepFirst        = "the first request"
-	stepVersions     = "the version handshake (ApiVersions)"
+	stepVersions     = "the version handshake (ApiVersions), or to the request behind it (Metadata)"
 )
 
 // ConnectError is why there is no connection to a broker.

@@ -279,6 +279,8 @@ func TestCase61_ABrokerThatStallsAtEachStep(t *testing.T) {
 		{"ApiVersions behind SASL", stalling(t, broker, 3), sasl("SCRAM-SHA-512"), stepVersions},
 		{"the first request", mute, security.Settings{}, stepFirst},
 		{"ApiVersions", stalling(t, plainBroker, 1), security.Settings{}, stepVersions},
+		{"Metadata", stalling(t, plainBroker, 2), security.Settings{}, stepVersions},
+		{"Metadata behind SASL", stalling(t, broker, 4), sasl("SCRAM-SHA-512"), stepVersions},
 	} {
 		c := newTestClient(t, []string{tt.addr}, secured(t, tt.settings), func(c *Config) { c.RequestTimeout = time.Hour })
 		c.watch("carts")

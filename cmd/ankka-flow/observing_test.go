@@ -88,20 +88,25 @@ const (
 // when it became so.
 func (b *caseBroker) lagIs(url string, partition int32, n float64) {
 	b.t.Helper()
-	series := fmt.Sprintf(seriesLag, partition)
+	lagWithin(b.t, url, fmt.Sprintf(seriesLag, partition), n)
+}
+
+// lagWithin is lagIs for any series.
+func lagWithin(t *testing.T, url, series string, n float64) {
+	t.Helper()
 	limit := time.NewTimer(within)
 	defer limit.Stop()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		got, ok := metrics(b.t, url)[series]
+		got, ok := metrics(t, url)[series]
 		if ok && got == n {
 			return
 		}
 		select {
 		case <-ticker.C:
 		case <-limit.C:
-			b.t.Fatalf("the lag of partition %d is %v (%v) after %v, want %v", partition, got, ok, within, n)
+			t.Fatalf("%s is %v (%v) after %v, want %v", series, got, ok, within, n)
 		}
 	}
 }
@@ -492,6 +497,34 @@ func TestProbes(t *testing.T) {
 	}
 	probe(1, "ready", "--state-dir", dir)
 	probe(1, "live", "--state-dir", dir)
+}
+
+// A supervisor whose loop does not turn is neither alive nor ready, in seconds; when it
+// turns again it is both.
+func TestAFrozenSupervisorIsNotAlive(t *testing.T) {
+	t.Parallel()
+	b := newCaseBroker(t)
+	p := b.runCase(nil, nil, misbehaves(t, "good"))
+	statusOf(p)
+	probes := func(code int, says string) {
+		t.Helper()
+		for _, what := range []string{"live", "ready"} {
+			eventually(t, fmt.Sprintf("probe %s gives %d", what, code), func() bool {
+				got, _, stderr := runProgram(t, programOptions{dir: b.dir}, "probe", what)
+				return got == code && strings.Contains(stderr, says)
+			})
+		}
+	}
+	probes(0, "")
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	probes(1, "loop has not turned for")
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	probes(0, "")
+	p.stopsWell()
 }
 
 // Nothing that can be asked for has a record's key, value or header.

@@ -46,6 +46,12 @@ func TestTopics(t *testing.T) {
 	if _, out := b.command(0, "topics", "list"); fields(out) != "TOPIC PARTITIONS REPLICAS|case.in 1 1|case.out 1 1|orders 4 1" {
 		t.Errorf("list:\n%s", out)
 	}
+	if _, out := b.command(0, "topics", "list", "--json"); out != `{"topic":"case.in","partitions":1,"replicas":1}
+{"topic":"case.out","partitions":1,"replicas":1}
+{"topic":"orders","partitions":4,"replicas":1}
+` {
+		t.Errorf("list --json:\n%s", out)
+	}
 	if _, out := b.command(0, "topics", "describe", caseIn); fields(out) != "TOPIC PARTITION LEADER REPLICAS IN-SYNC START END|case.in 0 0 0 0 0 3" {
 		t.Errorf("describe:\n%s", out)
 	}
@@ -67,6 +73,9 @@ func TestTopics(t *testing.T) {
 	p.says("orders", "--yes")
 	b.hasTopics("case.in case.out orders")
 	b.command(0, "topics", "delete", "orders", "--yes")
+	for _, bad := range []string{"-p 0", "-p x", "-r 0", "-p 2147483648", "-r 40000"} {
+		b.command(2, append([]string{"topics", "create", "never"}, strings.Fields(bad)...)...)
+	}
 	b.hasTopics("case.in case.out")
 }
 
@@ -116,6 +125,9 @@ func TestGroups(t *testing.T) {
 	}
 	if _, out := b.command(0, "groups", "list"); fields(out) != "GROUP STATE MEMBERS|"+caseGroup+" Empty 0" {
 		t.Errorf("list:\n%s", out)
+	}
+	if _, out := b.command(0, "groups", "list", "--json"); out != `{"group":"`+caseGroup+`","state":"Empty","members":0}`+"\n" {
+		t.Errorf("list --json:\n%s", out)
 	}
 	if _, out := b.command(0, "groups", "describe", caseGroup); fields(out) !=
 		"GROUP STATE TOPIC PARTITION COMMITTED END LAG MEMBER HOST|"+caseGroup+" Empty case.in 0 2 5 3 - -" {

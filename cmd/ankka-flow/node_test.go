@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // bringNode brings the Node.js SDK's packages and builds it, once.
@@ -90,4 +94,68 @@ func TestNodeExampleHasThePythonOnesDescriptor(t *testing.T) {
 	if code := p.wait(); code != 0 {
 		t.Fatalf("run with the other's descriptor ended with %d", code)
 	}
+}
+
+// nodeStreamlet writes a program of the Node.js SDK into dir, beside the SDK's packages,
+// and gives its name.
+func nodeStreamlet(t *testing.T, dir, name, code string) string {
+	t.Helper()
+	if output, err := bringNode(); err != nil {
+		t.Fatalf("scripts/node: %v\n%s", err, output)
+	}
+	sdk := filepath.Join(repository, "sdk", "node")
+	code = strings.ReplaceAll(code, "../../dist/index.js", filepath.Join(sdk, "dist", "index.js"))
+	err := errors.Join(
+		os.MkdirAll(dir, 0o755),
+		os.Symlink(filepath.Join(sdk, "node_modules"), filepath.Join(dir, "node_modules")),
+		os.WriteFile(filepath.Join(dir, name), []byte(code), 0o600),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// A streamlet in TypeScript, started as its page says, by npx: what tsx and npx start
+// between us and the program gets in nobody's way.
+func TestNodeTypeScriptByNpxTsx(t *testing.T) {
+	t.Parallel()
+	code, err := os.ReadFile(filepath.Join(repository, "sdk", "node", "test", "streamlets", "upper.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newCaseBroker(t)
+	b.put(&kgo.Record{Key: []byte("k"), Value: []byte("abc")})
+	name := nodeStreamlet(t, b.dir, "upper.ts", strings.ReplaceAll(string(code), `"upper"`, `"case"`))
+	p := b.runCase(nil, []string{"--param", "suffix=!"}, []string{"npx", "tsx", name})
+	p.await(`committed +1 in, 1 out, 0 behind`)
+	if out := b.out(); len(out) != 1 || string(out[0].Value) != "ABC!" {
+		t.Fatalf("written: %v", out)
+	}
+	p.says(" | 1 records of " + caseIn)
+	p.stopsWell()
+}
+
+// A program of Node.js that was started by hand finds the supervisor from its folder
+// upwards, and one that waits for a debugger waits as long as it likes.
+func TestAttach_Node(t *testing.T) {
+	t.Parallel()
+	code, err := os.ReadFile(filepath.Join(repository, "sdk", "node", "test", "streamlets", "debugged.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newCaseBroker(t)
+	b.put(&kgo.Record{Key: []byte("k"), Value: []byte("21")})
+	p := b.attach("FLOW_PROCESS_TIMEOUT=1s", "FLOW_BATCH_TIMEOUT=1s", "FLOW_DISCOVERY_TIMEOUT=1s")
+	below := filepath.Join(b.dir, "src", "deep")
+	name := nodeStreamlet(t, below, "debugged.mjs", strings.ReplaceAll(string(code), `"debugged"`, `"case"`))
+	program := startCommand(t, programOptions{dir: below}, "node", "--inspect=127.0.0.1:0", name)
+	b.awaitCommit(1)
+	if out := b.out(); len(out) != 1 || string(out[0].Value) != "42" {
+		t.Fatalf("written: %v", out)
+	}
+	program.says("case is attached; stdin and stdout are its own")
+	program.says("Debugger listening on")
+	p.stopsWell()
+	program.endsWith(0)
 }

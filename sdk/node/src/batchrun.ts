@@ -9,6 +9,15 @@ import type { Emits } from "./streamlet.js";
 export type Labels = Readonly<Record<string, string>>;
 export type Series = readonly [name: string, kind: "counter" | "gauge", labels: Labels | null, number: number];
 
+/** A batch as it came. */
+export interface RawBatch {
+  readonly id: number;
+  readonly inlet: string;
+  readonly partition: number;
+  readonly records: readonly RawRecord[];
+  readonly attempt: number;
+}
+
 /** What a batch needs of its conversation. */
 export interface RunScope {
   readonly limits: Limits;
@@ -40,13 +49,12 @@ export class BatchRun implements Batch {
   #frames: Uint8Array[] = [];
   #waiting = 0;
 
-  constructor(message: Message, scope: RunScope) {
-    const [, id, inlet, partition, records, info] = message as readonly [string, number, string, number, RawRecord[], { attempt?: number } | null | undefined];
+  constructor({ id, inlet, partition, records, attempt }: RawBatch, scope: RunScope) {
     this.id = id;
     this.inlet = inlet;
     this.partition = partition;
     this.records = records.map((raw, index) => new FlowRecord(raw, index));
-    this.attempt = info?.attempt ?? 1;
+    this.attempt = attempt;
     this.#scope = scope;
   }
 

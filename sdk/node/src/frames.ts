@@ -1,5 +1,7 @@
 /** Frames without IO: a length of 4 bytes, then one msgpack array [kind, ...]. */
+import { inspect } from "node:util";
 import { Decoder, Encoder } from "@msgpack/msgpack";
+import { checkValue, ProtocolError } from "./wellformed.js";
 
 export const PROTOCOL_VERSION = "1.0";
 /** The longest body of a frame, in bytes. */
@@ -27,13 +29,27 @@ export function encodeFrame(message: Message): Buffer {
   return frame;
 }
 
-/** The message in a frame's body. Its bytes are views of `body`. Throws where the body is not an array that begins with a text. */
+/** The message in a frame's body. Its bytes are views of `body`. Throws ProtocolError where the body is no array that begins with a text. */
 export function decodeBody(body: Uint8Array): Message {
-  const message = decoder.decode(body);
+  checkValue(body);
+  const message = decoded(body);
   if (!Array.isArray(message) || typeof message[0] !== "string") {
-    throw new Error(`the supervisor sent ${JSON.stringify(message)?.slice(0, 80)}, which is no message`);
+    throw new ProtocolError("a frame that is no message: an array that begins with its kind");
   }
   return message as unknown as Message;
+}
+
+function decoded(body: Uint8Array): unknown {
+  try {
+    return decoder.decode(body);
+  } catch (error) {
+    throw new ProtocolError(`a frame that cannot be decoded: ${(error as Error).message}`);
+  }
+}
+
+/** What to tell people of an error while the supervisor's input was read. */
+export function faultOf(error: unknown): string {
+  return error instanceof ProtocolError ? `the supervisor broke the protocol: ${error.message}` : `a mistake in the SDK: ${inspect(error)}`;
 }
 
 /** Cuts a stream of bytes into the bodies of frames, each in an ArrayBuffer of its own, so that it can be given to another thread without a copy. */
@@ -43,6 +59,12 @@ export class FrameCutter {
   #body: Uint8Array<ArrayBuffer> | null = null;
   #bodyRead = 0;
 
+  /** What is wrong with an input that ends here: it broke off within a frame. Null: nothing. */
+  brokenOff(): string | null {
+    const begun = this.#body === null ? this.#lengthRead : 4 + this.#bodyRead;
+    return begun === 0 ? null : faultOf(new ProtocolError(`the input ended ${begun} bytes into a frame`));
+  }
+
   /** Takes the next bytes and calls `each` for every body that is complete. Throws at a length that may not be. */
   push(chunk: Uint8Array, each: (body: Uint8Array<ArrayBuffer>) => void): void {
     let at = 0;
@@ -51,7 +73,7 @@ export class FrameCutter {
         this.#length[this.#lengthRead++] = chunk[at++] as number;
         if (this.#lengthRead < 4) continue;
         const size = this.#length.readUInt32BE(0);
-        if (size < 1 || size > MAX_FRAME_BYTES) throw new Error(`the supervisor announced a frame of ${size} bytes`);
+        if (size < 1 || size > MAX_FRAME_BYTES) throw new ProtocolError(`a frame of ${size} bytes; 1 to ${MAX_FRAME_BYTES} are allowed`);
         this.#body = new Uint8Array(size);
         this.#bodyRead = this.#lengthRead = 0;
       }

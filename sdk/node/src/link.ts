@@ -17,7 +17,13 @@ export interface LinkEvents {
   end(problem: string | null): void;
 }
 
-export class Link {
+/** Where a session's frames go. */
+export interface Channel {
+  /** Sends bytes that are whole frames. */
+  send(bytes: Uint8Array): void;
+}
+
+export class Link implements Channel {
   readonly #output: number;
   readonly #lock = new WireLock();
   readonly #events: LinkEvents;

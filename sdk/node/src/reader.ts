@@ -1,7 +1,9 @@
 /** The worker thread that reads the supervisor's frames, answers its pings and hands everything else to the main thread. */
+import { writeSync } from "node:fs";
 import { Socket } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
-import { decodeBody, encodeFrame, FrameCutter } from "./frames.js";
+import * as expect from "./expect.js";
+import { decodeBody, encodeFrame, faultOf, FrameCutter } from "./frames.js";
 import { writeAll } from "./link.js";
 import { WireLock } from "./wirelock.js";
 
@@ -31,8 +33,11 @@ function read(main: NonNullable<typeof parentPort>, data: ReaderData): void {
     ended = true;
     socket.destroy();
     main.postMessage({ problem } satisfies FromReader);
-    // The main thread exits when it takes the message. One that never does would outlive its supervisor.
-    setTimeout(() => process.kill(process.pid, "SIGKILL"), GRACE_MS);
+    // The main thread says so and exits when it takes the message. One that never does would outlive its supervisor.
+    setTimeout(() => {
+      if (problem !== null) writeSync(2, `ankka-flow: ${problem}\n`);
+      process.kill(process.pid, "SIGKILL");
+    }, GRACE_MS);
   };
   socket.on("data", (chunk) => {
     try {
@@ -42,17 +47,17 @@ function read(main: NonNullable<typeof parentPort>, data: ReaderData): void {
         else sendPong(data.output, lock, pong);
       });
     } catch (error) {
-      end((error as Error).message);
+      end(faultOf(error));
     }
   });
-  socket.on("error", (error) => end(error.message));
-  socket.on("close", () => end(null));
+  socket.on("error", (error) => end(`reading from the supervisor: ${error.message}`));
+  socket.on("close", () => end(cutter.brokenOff()));
 }
 
 function pongFor(body: Uint8Array): Buffer | null {
   if (body.length > LONGEST_PING) return null;
   const [kind, n] = decodeBody(body);
-  return kind === "ping" ? encodeFrame(["pong", n]) : null;
+  return kind === "ping" ? encodeFrame(["pong", expect.count(n, "ping: n")]) : null;
 }
 
 /** Waiting for the lock in this thread would stop the reading for as long as the main thread's write blocks. */

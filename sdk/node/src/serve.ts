@@ -1,11 +1,13 @@
 /** Connects a streamlet with the supervisor that launched this program. */
+import type { Socket } from "node:net";
 import { relative } from "node:path";
 import { inspect } from "node:util";
+import { AttachedLink, findSupervisor } from "./attach.js";
 import { current } from "./current.js";
-import { decodeBody } from "./frames.js";
-import { Link } from "./link.js";
+import { decodeBody, faultOf } from "./frames.js";
+import { Link, type Channel, type LinkEvents } from "./link.js";
 import { Session } from "./session.js";
-import type { Streamlet } from "./streamlet.js";
+import { declarationOf, type Streamlet } from "./streamlet.js";
 import { wire, type Wire } from "./takeover.js";
 
 export interface ServeOptions {
@@ -19,37 +21,52 @@ const CLOSE_MS = 5_000;
 let serving = false;
 
 /**
- * Serves the streamlet to the ankka-flow that launched this program, until that ends; then the process exits. In a
- * program that was started by hand it says how to run it, and exits with 2. Throws TypeError that says everything
- * that is wrong with the streamlet.
+ * Serves the streamlet to the ankka-flow that launched this program, until that ends; then the process exits. A
+ * program that was started by hand attaches to the `ankka-flow run --attach` that waits in its folder or above; where
+ * none does, it says how to run it, and exits with 2. Throws TypeError that says everything that is wrong with the
+ * streamlet.
  */
 export function serve(streamlet: Streamlet, { maxInFlight = 32 }: ServeOptions = {}): void {
   if (!Number.isSafeInteger(maxInFlight) || maxInFlight < 1) throw new TypeError(`maxInFlight must be a whole number, 1 or more, not ${maxInFlight}`);
   if (serving) throw new Error("serve was called before; a process serves one streamlet");
+  const { name } = declarationOf(streamlet);
   serving = true;
   if (wire === null) {
-    new Session(streamlet, { send() {}, refused() {}, broken() {}, pings: true, maxInFlight }); // says what is wrong with it
-    sayHowToRun(streamlet.name);
+    void attach(streamlet, name, maxInFlight);
   } else {
-    connect(streamlet, wire, maxInFlight);
+    const to: Wire = wire;
+    converse(streamlet, { maxInFlight, pings: true }, (events) => new Link(to, events));
   }
 }
 
-function connect(streamlet: Streamlet, to: Wire, maxInFlight: number): void {
+async function attach(streamlet: Streamlet, name: string, maxInFlight: number): Promise<void> {
+  let socket: Socket | null;
+  try {
+    socket = await findSupervisor();
+  } catch (error) {
+    return die((error as Error).message, 2);
+  }
+  if (socket === null) return sayHowToRun(name);
+  const to = socket;
+  process.stderr.write(`ankka-flow: ${name} is attached; stdin and stdout are its own\n`);
+  converse(streamlet, { maxInFlight, pings: false }, (events) => new AttachedLink(to, events));
+}
+
+/** Has the conversation, until the end of input ends the process. */
+function converse(streamlet: Streamlet, can: { maxInFlight: number; pings: boolean }, open: (events: LinkEvents) => Channel): void {
   const session = new Session(streamlet, {
-    send: (frames) => link.send(frames),
+    send: (frames) => channel.send(frames),
     refused: (problems) => die(`ankka-flow refuses this streamlet: ${problems.join("; ")}`),
     broken: (reason) => die(`configure failed: ${inspect(reason)}`),
-    pings: true,
-    maxInFlight,
+    ...can,
   });
   let ended = false;
-  const link = new Link(to, {
+  const channel = open({
     body: (body) => {
       try {
         session.receive(decodeBody(body));
       } catch (error) {
-        die(`reading the supervisor's message: ${inspect(error)}`);
+        die(faultOf(error));
       }
     },
     end: (problem) => {
@@ -105,14 +122,18 @@ class ExitError extends Error {
   override readonly name = "ExitError";
 }
 
-function die(why: string): never {
+function die(why: string, code = 1): never {
   process.stderr.write(`ankka-flow: ${why}\n`);
-  process.exit(1);
+  process.exit(code);
 }
 
 function sayHowToRun(name: string): never {
   const file = process.argv[1] === undefined ? "streamlet.mjs" : relative(process.cwd(), process.argv[1]);
   const node = /\.[mc]?tsx?$/.test(file) ? "npx tsx" : "node";
-  process.stderr.write(`${name} is a streamlet; nothing sends it records.\n  run:   ankka-flow run -- ${node} ${file}\n`);
+  process.stderr.write(
+    `${name} is a streamlet; nothing sends it records.\n` +
+      `  run:   ankka-flow run -- ${node} ${file}\n` +
+      "  debug: ankka-flow run --attach, then start this program again, with --inspect or in an editor\n",
+  );
   process.exit(2);
 }

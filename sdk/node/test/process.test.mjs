@@ -187,7 +187,7 @@ test("started by hand it says how to run it, touches nothing, and exits with 2",
   const { status, stdout, stderr } = spawnSync(process.execPath, [streamlet("commands.mjs")], { env, encoding: "utf8" });
   assert.equal(status, 2);
   assert.equal(stdout, "printed at the start\n");
-  assert.match(stderr, /^commands is a streamlet; nothing sends it records\.\n {2}run: {3}ankka-flow run -- node .*commands\.mjs\n$/);
+  assert.match(stderr, /^commands is a streamlet; nothing sends it records\.\n {2}run: {3}ankka-flow run -- node .*commands\.mjs\n {2}debug: ankka-flow run --attach, then start this program again.*\n$/);
 });
 
 test("TypeScript, by tsx", async () => {

@@ -65,6 +65,11 @@ export class Process {
     this.#child.stdin.write(Buffer.concat(messages.map(encodeFrame)));
   }
 
+  /** Sends bytes that need be no frames. */
+  write(bytes) {
+    this.#child.stdin.write(bytes);
+  }
+
   /** Waits until the child has taken everything that was sent. */
   async sent() {
     if (this.#child.stdin.writableNeedDrain) await once(this.#child.stdin, "drain");

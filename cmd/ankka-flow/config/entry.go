@@ -22,6 +22,7 @@ func (l *loader) bad(path string) {
 
 // takeEntry puts one value of the file, or says why it cannot be.
 func (l *loader) takeEntry(e entry) {
+	e.path = shortError(e.path)
 	if (e.null || e.section) && isSection(e.path) {
 		return // nothing is set there
 	}
@@ -215,6 +216,11 @@ func isSection(path string) bool {
 
 // unknownKey reports a key that there is none of, with the nearest.
 func (l *loader) unknownKey(e entry) {
+	if name, ok := strings.CutPrefix(e.path, errorsSection+"."); ok { // names with dots in them, one the beginning of another
+		_, names := sectionOf(e.path)
+		l.problems.at(l.at(e), "%s: there is no such key%s", e.path, didYouMean(name, names))
+		return
+	}
 	if isSection(e.path) {
 		l.problems.at(l.at(e), "%s: it has keys below it, such as %s", e.path, example(e.path))
 		return
@@ -251,7 +257,7 @@ func aboveIt(path string) string {
 			continue
 		}
 		whole, _ := keyOf(path)
-		if k, _ := keyOf(path[:i]); k != nil && whole == nil && !(k.Section == "config" && path[i:] == ".file") {
+		if k, _ := keyOf(path[:i]); k != nil && whole == nil && k.Section != errorsSection && !(k.Section == "config" && path[i:] == ".file") {
 			return path[:i]
 		}
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -124,7 +125,10 @@ const PrintConfig = "print-config"
 
 // Keys is every setting, in the order of the documentation and of --print-config.
 // The names of the Java client are in JavaKeys.
-var Keys = []Key{
+var Keys = slices.Concat(keysOfRun, errorKeys(), keysOfPorts)
+
+// keysOfRun are those of a run as a whole.
+var keysOfRun = []Key{
 	{Flag: "config", Short: "c", Kind: Path, Meaning: "configuration file, YAML or JSON"},
 	{Env: "FLOW_CONFIG_DIR", Kind: Path, Meaning: "folder with flow.yaml, flow.yml or flow.json, where no file is named"},
 
@@ -137,8 +141,10 @@ var Keys = []Key{
 	{Name: "descriptor", Flag: "descriptor", Commands: onlyRun, Kind: Path, Meaning: "deployed descriptor that the process must match"},
 	{Section: "topics", Name: "<port>", Flag: "topic", Commands: onlyRun, Kind: Pairs, Form: "PORT=TOPIC", Check: checkTopic, Meaning: "topic of a port, PORT=TOPIC (default: PIPELINE.PORT)"},
 	{Section: "config", Name: "<parameter>", Flag: "param", Commands: onlyRun, Kind: Pairs, Form: "KEY=VALUE", Empty: true, Meaning: "parameter of the streamlet, KEY=VALUE"},
-	{Section: "errors", Name: "<setting>", Kind: Text, Empty: true, Meaning: "how a streamlet that handles single records treats their errors, by the names of KIP-298, as retry.timeout; handed to the process, which judges them"},
+}
 
+// keysOfPorts are those of single ports, and all that is left.
+var keysOfPorts = []Key{
 	{Section: "inlets.<inlet>", Name: "topic", Kind: Text, Check: checkTopic, Meaning: "topic that the inlet reads (default: PIPELINE.INLET)"},
 	{Section: "inlets.<inlet>", Name: "group", Kind: Text, Check: checkGroup, Meaning: "consumer group (default: PIPELINE.STREAMLET.INLET)"},
 	{Section: "inlets.<inlet>", Name: "client-id", Kind: Text, Meaning: "client id of its requests, and of its figures (default: PIPELINE.STREAMLET.INLET)"},
@@ -202,16 +208,13 @@ func keyOfPath(path string) *Key {
 	return nil
 }
 
-// matches compares a path with a pattern, in which <x> stands for one word. The
-// last <setting> takes all that is left: names of error settings have dots.
+// matches compares a path with a pattern, in which <x> stands for one word.
 func matches(pattern, path string) bool {
 	want, have := strings.Split(pattern, "."), strings.Split(path, ".")
 	for i, w := range want {
 		switch {
 		case i >= len(have) || have[i] == "":
 			return false
-		case w == "<setting>":
-			return true
 		case strings.HasPrefix(w, "<"):
 		case w != have[i]:
 			return false

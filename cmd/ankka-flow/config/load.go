@@ -119,8 +119,9 @@ func (l *loader) readFlags() {
 func (l *loader) readEnvironment() {
 	for i := range Keys {
 		k := &Keys[i]
-		text := l.env[k.Variable()]
-		if _, given := l.in.Flags[k.Flag]; text == "" || given || k.Env == "" && k.Flag != "" && !k.Has(l.in.Command) {
+		text, set := l.env[k.Variable()]
+		set = set && (text != "" || k.Section == errorsSection && k.Empty)
+		if _, given := l.in.Flags[k.Flag]; !set || given || k.Env == "" && k.Flag != "" && !k.Has(l.in.Command) {
 			continue // a flag replaces its variable, all of its lines
 		}
 		if l.env["KUBERNETES_SERVICE_HOST"] != "" && linkedPort.MatchString(text) {

@@ -80,7 +80,7 @@ func (l *loader) resolvePorts(s *Settings) {
 		case "config":
 			s.Params[rest] = NewSecret(v.text)
 		case "errors":
-			s.Errors[strings.TrimPrefix(rest, "errors.")] = v.text
+			s.Errors[rest] = v.text
 		case "topics":
 			l.port(s, rest, "", v)
 			l.topic(s, rest, v)

@@ -207,6 +207,9 @@ func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
 	if err != nil {
 		return err
 	}
+	if err := b.makeDeadLetters(ctx, plan, topics); err != nil {
+		return err
+	}
 	var missing []string
 	for _, name := range names {
 		if topics[name].Err != nil {
@@ -227,6 +230,36 @@ func (b *runBroker) makeTopics(ctx context.Context, plan *driver.Plan) error {
 	}
 	return createTopics(ctx, b.client, b.log, missing...)
 }
+
+// makeDeadLetters makes the topics of dead letters that are missing, on any cluster:
+// at the start, for at the first failure it would be too late to find that it cannot
+// be made. They leave topics.
+func (b *runBroker) makeDeadLetters(ctx context.Context, plan *driver.Plan, topics map[string]kafka.TopicInfo) error {
+	for _, out := range plan.Outlets {
+		var missing *kafka.CodeError
+		if out.Replicas == 0 || !errors.As(topics[out.Topic].Err, &missing) || missing.Code != noSuchTopic {
+			continue
+		}
+		replicas := out.Replicas
+		if b.embedded != nil {
+			replicas = 1
+		}
+		err := b.client.CreateTopics(ctx, []kafka.NewTopic{{Name: out.Topic, Partitions: 1, Replicas: replicas}})
+		if err != nil {
+			var refused *kafka.CodeError
+			if errors.As(err, &refused) && refusedForGood[refused.Code] {
+				return &finalError{fmt.Errorf("the topic of dead letters cannot be made with errors.%s %d: %w", driver.DeadLetterReplicas, replicas, err)}
+			}
+			return err
+		}
+		topics[out.Topic] = kafka.TopicInfo{Partitions: 1}
+		b.log.Info(fmt.Sprintf("created %s for dead letters (1 partition, replication factor %d)", out.Topic, replicas), "event", "topics")
+	}
+	return nil
+}
+
+// noSuchTopic is Kafka's code for a topic that is missing.
+const noSuchTopic = 3
 
 // createTopics makes topics on an embedded broker and says so. What the broker
 // will refuse again is a *finalError.

@@ -71,7 +71,12 @@ type PlannedInlet struct {
 }
 
 // PlannedOutlet is one outlet with its topic. ClientID is that of its figures.
-type PlannedOutlet struct{ Port, Topic, ClientID string }
+type PlannedOutlet struct {
+	Port, Topic, ClientID string
+	// Replicas is the replication factor with which its topic is made, with one
+	// partition, where it is missing: that of dead letters. 0: it is waited for.
+	Replicas int16
+}
 
 // NewPlan resolves a process's answer to discovery. It returns every problem
 // that there is, a sentence each; with any, the plan is nil and the process is
@@ -106,11 +111,20 @@ func NewPlan(declared *Declared, answer *wire.Descriptor) (*Plan, []string) {
 			Input:    declared.Inputs[port],
 		})
 	}
+	letters, problem := declared.deadLetterTopic(outlets)
+	if problem != "" {
+		problems = append(problems, problem)
+	}
 	for _, port := range outlets {
+		topic := declared.Topics[port]
+		if port == DeadLetterPort {
+			topic = letters
+		}
 		p.Outlets = append(p.Outlets, PlannedOutlet{
 			Port:     port,
-			Topic:    orDefault(declared.Topics[port], p.Pipeline+"."+port),
+			Topic:    orDefault(topic, p.Pipeline+"."+port),
 			ClientID: orDefault(declared.ClientIDs[port], p.Pipeline+"."+p.Streamlet+"."+port),
+			Replicas: declared.deadLetterReplicas(port),
 		})
 	}
 	problems = append(problems, p.names(declared)...)
@@ -158,7 +172,9 @@ func (p *Plan) loops() []string {
 	var problems []string
 	for _, in := range p.Inlets {
 		for _, out := range p.Outlets {
-			if in.Topic == out.Topic {
+			if in.Topic == out.Topic && out.Port == DeadLetterPort {
+				problems = append(problems, fmt.Sprintf("inlet %s reads topic %s, to which dead letters would go, so that each comes again for ever; give them another topic (errors.%s)", in.Port, in.Topic, DeadLetterTopic))
+			} else if in.Topic == out.Topic {
 				problems = append(problems, fmt.Sprintf("inlet %s reads topic %s, which outlet %s writes, so the streamlet would be fed by itself for ever; give one another topic (--topic %s=TOPIC)", in.Port, in.Topic, out.Port, out.Port))
 			}
 		}

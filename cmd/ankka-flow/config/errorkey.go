@@ -11,13 +11,8 @@ import (
 // Connect has them.
 const errorsSection = "errors"
 
-// The settings of error handling that the supervisor acts on itself.
-const (
-	// DeadLetterTopic names the topic of the dead letters.
-	DeadLetterTopic = "deadletterqueue.topic.name"
-	// DeadLetterReplicas is the replication factor with which it is made.
-	DeadLetterReplicas = "deadletterqueue.topic.replication.factor"
-)
+// deadLetterTopic may be empty: that disables dead letters.
+const deadLetterTopic = "deadletterqueue.topic.name"
 
 // errorKeys are the rows of the table for errors: those of KIP-298 with their
 // names, units and domains, and ours. None has a default here: what is not
@@ -26,7 +21,7 @@ func errorKeys() []Key {
 	row := func(name, meaning string, check func(string) string) Key {
 		return Key{
 			Section: errorsSection, Name: name, Env: EnvironmentName(errorsSection + "-" + strings.ReplaceAll(name, ".", "-")),
-			Kind: Text, Empty: name == DeadLetterTopic, Meaning: meaning, Check: check,
+			Kind: Text, Empty: name == deadLetterTopic, Meaning: meaning, Check: check,
 		}
 	}
 	return []Key{
@@ -42,8 +37,8 @@ func errorKeys() []Key {
 		row("deliveries.max", "how often the process may be gone after it had got a record alone, before that counts as the record's error; 0: as often as it is (default: 0)", wholeIn(2, mostErrors, 0)),
 		row("log.enable", "log every error with its topic, partition and offset (default: false)", checkBoolean),
 		row("log.include.messages", "and with the record's key, value and headers (default: false)", checkBoolean),
-		row(DeadLetterTopic, "topic of the outlet dead-letter, which also enables it; set to \"\", it is disabled (default: the streamlet's policy decides)", checkTopicOrNone),
-		row(DeadLetterReplicas, "replication factor with which that topic is made where it is missing, at the start (default: 3, on the embedded broker 1)", wholeIn(1, math.MaxInt16)),
+		row(deadLetterTopic, "topic of the outlet dead-letter, which also enables it; set to \"\", it is disabled (default: the streamlet's policy decides)", checkTopicOrNone),
+		row("deadletterqueue.topic.replication.factor", "replication factor with which that topic is made where it is missing, at the start (default: 3, on the embedded broker 1)", wholeIn(1, math.MaxInt16)),
 		row("deadletterqueue.context.headers.enable", "say by headers of a dead letter where it comes from and why (default: false)", checkBoolean),
 	}
 }

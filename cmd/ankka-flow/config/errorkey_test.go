@@ -44,7 +44,7 @@ func TestErrorSettingsAreThoseOfTheSDKs(t *testing.T) {
 			t.Errorf("errors.%s is no key", row.Name)
 			continue
 		}
-		if said := "(default: " + row.Default; row.Name != DeadLetterTopic && !strings.Contains(k.Meaning, said) {
+		if said := "(default: " + row.Default; row.Name != deadLetterTopic && !strings.Contains(k.Meaning, said) {
 			t.Errorf("errors.%s does not say %q", row.Name, said)
 		}
 	}

@@ -42,7 +42,7 @@ var Events = []Event{
 	{"refused", levels(fault), nil,
 		"What the process declares and the configuration do not fit, a line for each problem"},
 	{"topics", levels(info, warn, fault), nil,
-		"Topics were made on the embedded broker. WARN: a topic is missing and is waited for, or has other partitions than asked for. ERROR: a right on it is missing"},
+		"Topics were made on the embedded broker, or on any that of dead letters. WARN: a topic is missing and is waited for, or has other partitions than asked for. ERROR: a right on it is missing"},
 	{"input", levels(info), nil,
 		"The file of `--input` was written to its topic, or was not because the topic has records"},
 	{"ready", levels(info), nil,

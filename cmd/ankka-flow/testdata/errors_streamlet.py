@@ -7,7 +7,14 @@ ends by a signal.
 import os
 import signal
 
-from ankka_flow import DeadLetterOutlet, JsonInlet, JsonOutlet, Retriable, Streamlet, serve
+from ankka_flow import (
+    DeadLetterOutlet,
+    JsonInlet,
+    JsonOutlet,
+    Retriable,
+    Streamlet,
+    serve,
+)
 
 
 class Case(Streamlet):

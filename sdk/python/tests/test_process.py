@@ -617,6 +617,13 @@ def test_the_end_of_input_while_a_batch_runs(spawn: Spawn, stop: str | None, say
     assert process.stderr() == f"ankka-flow: {says}\n"
 
 
+def body(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+RUNNING = frame("discover", {}) + frame("start", {})
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -625,9 +632,20 @@ def test_the_end_of_input_while_a_batch_runs(spawn: Spawn, stop: str | None, say
         b"\0\0\0\0",
         b"\x7fELF",
         HALF,
-        frame("discover", {}) + frame("start", {}) + frame("batch", 1, "in", 0, [[1, 2, None]], {}),
-        frame("discover", {}) + frame("start", {}) + frame("batch", 1, "in", 0, [[1, 2, None, "text", []]], {}),
+        body(b"\xc1"),
+        body(b"\x91" * 1_000_000 + b"\xc0"),
+        body(b"\x81\xa1k" * 1_000_000 + b"\xc0"),
+        body(b"\x92\xa8discover\xdd\xff\xff\xff\xff"),
+        body(b"\x92\xa8discover\xc6\xff\xff\xff\xff"),
+        body(b"\x92\xa8discover\x81\x01\x01"),
+        body(b"\x92\xa8discover\xd4\x05x"),
+        RUNNING + frame("ping", 1 << 60),
+        RUNNING + frame("batch", (1 << 64) - 1, "in", 0, [row(1, b"v")], {}),
+        RUNNING + frame("batch", 1, "in", 0, [row(1, b"v")], {"attempt": 1 << 53}),
+        RUNNING + frame("batch", 1, "in", 0, [[1, 2, None]], {}),
+        RUNNING + frame("batch", 1, "in", 0, [[1, 2, None, "text", []]], {}),
     ],
+    ids=lambda data: repr(data[-20:]),
 )
 def test_a_supervisor_that_breaks_the_protocol_ends_the_process(spawn: Spawn, data: bytes) -> None:
     process = spawn(HEAD + IDENTITY)
@@ -635,7 +653,44 @@ def test_a_supervisor_that_breaks_the_protocol_ends_the_process(spawn: Spawn, da
     if data == HALF:
         process.end_input()
     assert process.wait() == 1
-    assert "broke the protocol" in process.stderr()
+    [line] = process.stderr().splitlines()
+    assert line.startswith("ankka-flow: the supervisor broke the protocol: ") and len(line) < 300
+
+
+def test_a_supervisor_that_breaks_the_protocol_while_a_handler_never_ends(spawn: Spawn) -> None:
+    process = spawn(
+        HEAD + "class S(Base):\n    def process(self, b):\n        open('busy', 'w').close()\n"
+        "        while True: pass\nserve(S())\n"
+    )
+    process.start()
+    process.batch(1, [row(0, b"")])
+    process.wait_for_file("busy")
+    process.write(b"\0\0\0\0")
+    assert process.wait() == 1
+    assert process.stderr() == "ankka-flow: the supervisor broke the protocol: an empty frame\n"
+
+
+def test_a_header_that_is_none_ends_the_process_when_it_is_looked_at(spawn: Spawn) -> None:
+    process = spawn(
+        HEAD
+        + "class S(Base):\n    def process_record(self, r, ctx):\n        return self.out.emit(value=repr(r.headers))\n"
+        "serve(S())\n"
+    )
+    process.start()
+    process.batch(1, [row(0, b"", headers=[["text", b""]])])
+    assert process.wait() == 1
+    assert process.stderr().startswith("ankka-flow: the supervisor broke the protocol: a record with a header")
+
+
+def test_what_is_unknown_is_ignored(spawn: Spawn) -> None:
+    process = spawn(HEAD + IDENTITY)
+    process.send(["discover", {"protocol": "1.9", "later": [{"deep": [[]]}, 1 << 60]}, "more"])
+    assert process.next()[0] == "spec"
+    process.send(["start", {"inlets": {"in": "t"}, "later": None}, "more", 5], ["revoke", 77, "more"])
+    process.send(["batch", 1, "in", 0, [[*row(0, b"v"), "more", 5]], {"attempt": 1, "later": True}, "more"])
+    assert process.until(answered) == [["forward", 1, "out", None], ["ack", 1]]
+    process.end_input()
+    assert process.wait() == 0
 
 
 def test_a_streamlet_that_does_not_accept_its_configuration(spawn: Spawn) -> None:

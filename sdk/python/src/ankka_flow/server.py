@@ -177,6 +177,8 @@ class Server:
                 collector.consume(emits(self._streamlet, Batch(run.inlet, run.partition, records), ctx, at))
                 frames = collector.frames()
                 self._tally.end(made, collector.taken)
+            except ProtocolError:  # a header that is none, found when the handler looked at it
+                raise
             except BaseException as error:  # SystemExit and KeyboardInterrupt too: never an ack
                 failed = failure(error, known_offset(records, at))
             self._answer(run, frames, failed)
@@ -197,6 +199,8 @@ class Server:
                         await self._flush_async(run, collector.frames())
                 frames = collector.frames()
                 self._tally.end(made, collector.taken)
+            except ProtocolError:  # a header that is none, found when the handler looked at it
+                raise
             except BaseException as error:  # asyncio would end the loop for SystemExit and KeyboardInterrupt
                 failed = failure(error, known_offset(records, at))
             self._answer(run, frames, failed)
@@ -259,6 +263,8 @@ class Server:
                 frames = collector.frames()
                 if not runner.troubled:
                     self._tally.end(runner.names, collector.taken)
+            except ProtocolError:  # a header that is none, found when the handler looked at it
+                raise
             except BaseException as error:
                 failed = failure(error, known_offset(runner.records, runner.at))
             self._answer(run, [*frames, *self._told(run, runner)], failed)

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -242,6 +243,22 @@ func TestCase39_ThreadsThatEndDoNotKillTheProcess(t *testing.T) {
 	r.CloseInput()
 	if got := r.ends(); got.Code != 0 {
 		t.Errorf("got %v", got)
+	}
+}
+
+// The same as process 1 of a PID namespace, which takes orphans too.
+func TestCase39_ThreadsThatEndDoNotKillTheProcessOfProcess1(t *testing.T) {
+	cmd := exec.Command("sh", "-ec", `mount --make-rprivate /; mount -t proc proc /proc; exec "$@"`, "sh",
+		self(t), "-test.v", "-test.run=^TestCase39_ThreadsThatEndDoNotKillTheProcess$")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestCase39") {
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
 

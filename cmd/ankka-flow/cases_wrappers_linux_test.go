@@ -102,6 +102,35 @@ func TestCase37_KillOfTheSupervisorLeavesNoWorkerBehindAWrapper(t *testing.T) {
 	}
 }
 
+// Nor a worker that reads nothing then: a busy one ends at its next write, and one that is
+// stopped gets HUP from the kernel.
+func TestCase37_KillOfTheSupervisorLeavesNoBusyOrStoppedWorker(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		says    string
+		command []string
+	}{
+		{"busy", misbehaves(t, "busy", "--count", "2000")}, {"hangs", misbehaves(t, "freezes")},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			t.Parallel()
+			b := newCaseBroker(t)
+			b.putN(1)
+			p := b.runCase(nil, nil, append([]string{"sh", "-c", `"$@"; true`, "sh"}, c.command...))
+			p.await(`\| ` + c.says)
+			wrapper := p.offspring()
+			pid, _, _ := strings.Cut(wrapper.children()[0], " ")
+			worker := process{t, atoi(t, pid)}
+			if err := p.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			p.endsWith(137)
+			wrapper.gone()
+			worker.gone()
+		})
+	}
+}
+
 // A worker that ignores everything is killed behind its wrapper, too, also where the wrapper
 // gave it a process group of its own; and with it what it launched.
 func TestCase36_AWorkerThatIgnoresEverythingIsKilled(t *testing.T) {

@@ -213,11 +213,27 @@ func TestContainerOfTheExample(t *testing.T) {
 	p = i.start()
 	p.endsWith(2)
 	p.says("no broker is named", "process 1 of a container", "--embedded")
+
+	// Nor where something stands in front of it there, or in Kubernetes.
+	if err := os.WriteFile(filepath.Join(i.root, ".dockerenv"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	i.entrypoint = []string{"sh", "-c", `"$@"; exit $?`, "sh", "ankka-flow", "run", "--"}
+	p = i.start()
+	p.endsWith(2)
+	p.says("no broker is named", "process 1 of a container has launched this", "--embedded")
+	dir := t.TempDir()
+	p = startProgram(t, programOptions{dir: dir, env: []string{"KUBERNETES_SERVICE_HOST=10.0.0.1"}}, append([]string{"run", "--"}, misbehaves(t, "good")...)...)
+	p.endsWith(2)
+	p.says("no broker is named", "Kubernetes", "--embedded")
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
+	}
 }
 
 // SIGTERM while records come without an end and the handlers are busy: the exit comes within
 // FLOW_STOP_TIMEOUT, with 0. With the broker gone in the midst of it, too, then with 1 where
-// something has to be delivered again. Afterwards nothing is missing.
+// something has to be delivered again. What is committed is written.
 func TestContainerStopsUnderLoad(t *testing.T) {
 	t.Parallel()
 	i := buildImage(t, repository, "examples/Dockerfile")
@@ -349,5 +365,88 @@ func (i *image) terminate(p *program) {
 	i.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		i.t.Fatal(err)
+	}
+}
+
+// inMemoryGroup is a stage: in a cgroup of its own with a limit of memory.
+type inMemoryGroup struct{ folder string }
+
+func (c *inMemoryGroup) prepare(cmd *exec.Cmd) io.Reader {
+	cmd.Args = append([]string{"sh", "-ec", `echo $$ > "$1/cgroup.procs"; shift; exec "$@"`, "sh", c.folder, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	return nil
+}
+
+func (*inMemoryGroup) started() {}
+
+// memoryGroup makes one of 200 MB, with cgroups of v1 or v2, where this machine lets it.
+func memoryGroup(t *testing.T) (stage, error) {
+	membership, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(membership)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
+		root, limit := "/sys/fs/cgroup", "memory.max"
+		if fields[1] == "memory" {
+			root, limit = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+		} else if fields[1] != "" {
+			continue
+		}
+		folder := filepath.Join(root, fields[2], fmt.Sprintf("ankka-flow-test-%d", os.Getpid()))
+		if err = os.Mkdir(folder, 0o755); err != nil {
+			continue
+		}
+		t.Cleanup(func() {
+			eventually(t, "its cgroup is empty", func() bool { return os.Remove(folder) == nil })
+		})
+		if err = os.WriteFile(filepath.Join(folder, limit), []byte("200000000"), 0o644); err == nil {
+			return &inMemoryGroup{folder}, nil
+		}
+	}
+	return nil, err
+}
+
+// inCountedGroup is a stage: process 1 of a namespace whose cgroup is a folder of the test's.
+type inCountedGroup struct {
+	*process1
+	folder string
+}
+
+func (c *inCountedGroup) prepare(cmd *exec.Cmd) io.Reader {
+	stderr := c.process1.prepare(cmd)
+	cmd.Args[2] = `mount --bind "` + c.folder + `" /sys/fs/cgroup; ` + cmd.Args[2]
+	cmd.Args[2] = `mount --make-rprivate /; ` + cmd.Args[2]
+	return stderr
+}
+
+// A process that the kernel kills for memory is named so: where a group with a limit can be
+// made, really; and everywhere with a count that the test raises.
+func TestOutOfMemoryIsNamed(t *testing.T) {
+	t.Parallel()
+	counted := &inCountedGroup{newProcess1(t), t.TempDir()}
+	count := filepath.Join(counted.folder, "memory.events")
+	if err := os.WriteFile(count, []byte("oom_kill 3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ways := map[string]struct {
+		at   stage
+		mode []string
+	}{"counted": {counted, misbehaves(t, "killed-for-memory", "--until", count)}}
+	if limited, err := memoryGroup(t); err != nil {
+		t.Logf("no cgroup with a limit can be made here: %v", err)
+	} else {
+		ways["limited"] = struct {
+			at   stage
+			mode []string
+		}{limited, misbehaves(t, "eats-memory")}
+	}
+	for name, way := range ways {
+		b := newCaseBroker(t)
+		b.putN(1)
+		p := b.runCaseAt(way.at, nil, []string{"--exit-on-failure"}, way.mode)
+		p.endsWith(137)
+		p.says("ERR process", "killed by SIGKILL", "out of memory")
+		t.Log(name)
 	}
 }

@@ -105,8 +105,20 @@ func container() string {
 		return "this is process 1 of a container"
 	case os.Getenv("KUBERNETES_SERVICE_HOST") != "":
 		return "this runs in Kubernetes"
+	case launchedByInit && (isThere("/.dockerenv") || isThere("/run/.containerenv")):
+		return "process 1 of a container has launched this"
 	}
 	return ""
+}
+
+// launchedByInit: an entrypoint may have something in front of us, as `docker run --init`,
+// tini and a shell are. A shell in a container that is a place to develop is launched
+// otherwise, and what it launches has another parent than process 1.
+var launchedByInit = os.Getppid() == 1
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (b *runBroker) close() {

@@ -504,6 +504,26 @@ class dies_by(Process):
 
 
 @mode
+class eats_memory(Process):
+    """Takes memory without end while it has a batch."""
+
+    def batch(self, batch_id, records):
+        eaten = []
+        while True:
+            eaten.append(b"x" * (1 << 20))
+
+
+@mode
+class killed_for_memory(Process):
+    """Raises the count of kills for memory in the file --until, and ends as by one."""
+
+    def batch(self, batch_id, records):
+        Path(self.options.until).write_text("oom_kill 4\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+        for_ever()
+
+
+@mode
 class slow_start(Process):
     """Computes for --count ms before it looks at anything, then is good."""
 

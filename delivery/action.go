@@ -127,6 +127,11 @@ type (
 		// TP is the partition it is about; the zero TP means none.
 		TP   TP
 		Text string
+		// Of NoteConvicted: where what failed begins, how often it did, and how it
+		// did the last time.
+		Offset int64
+		Tries  int
+		Error  string
 	}
 	// Exit ends the supervisor with this code; nothing follows it.
 	Exit struct {
@@ -158,6 +163,9 @@ const (
 	// NoteConvicted: it is known whose failure it was; Text names partition and
 	// offset, how often it failed there and when it is tried again.
 	NoteConvicted
+	// NoteAccused: one of several batches failed the stream; Text names them all,
+	// and what finds out which it was.
+	NoteAccused
 	// NoteAcquitted: a convict has committed past what failed.
 	NoteAcquitted
 )

@@ -18,6 +18,9 @@ type batch struct {
 	// first and next are the offsets it covers, next exclusive.
 	first, next    int64
 	records, bytes int
+	// record is the offset of its first record: first may lie in a range without
+	// any.
+	record int64
 	// sent is false for a range without records.
 	sent bool
 	// judged: its partition was accused or convicted, so that its size says

@@ -3,6 +3,7 @@ package delivery
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -33,11 +34,16 @@ type charge struct {
 	// the partition is acquitted. records is how many the batch had.
 	first, end int64
 	records    int
+	// record is the offset of its first record, by which people know it.
+	record int64
 	// refused: it is a write that failed, so that a trial needs the other writes
 	// out of the way too.
 	refused bool
 	// trial is the batch that was delivered as the trial; 0: none was.
 	trial uint64
+	// shut is how long the others were kept out for its trials since its last
+	// failure, those that were put off too.
+	shut time.Duration
 	// alone is how long the others are kept out of the trial.
 	alone time.Duration
 	// tries is how often the batch at first was found to fail, wait what the next
@@ -53,9 +59,14 @@ type accusation struct {
 	part       *partition
 	first, end int64
 	records    int
+	record     int64
+	// doubtful: others were with the process too, so that a trial has to tell.
+	doubtful bool
 }
 
-func accuse(b *batch) accusation { return accusation{b.part, b.first, b.next, b.records} }
+func accuse(b *batch) accusation {
+	return accusation{part: b.part, first: b.first, end: b.next, records: b.records, record: b.record}
+}
 
 // how says how a record fails, for people: as much as completes the sentence
 // "the same record ...".
@@ -85,7 +96,7 @@ func (c *Core) judge(f *failure) (found bool) {
 			charged = append(charged, a)
 		}
 	}
-	if len(charged) == 1 {
+	if len(charged) == 1 && !charged[0].doubtful {
 		c.convict(charged[0], f)
 		return true
 	}
@@ -93,7 +104,46 @@ func (c *Core) judge(f *failure) (found bool) {
 	for _, a := range charged {
 		c.accuse(a, f)
 	}
-	return false
+	if len(charged) > 0 {
+		c.note(NoteAccused, TP{}, c.lineup(charged, f))
+	}
+	return len(charged) == 1
+}
+
+// namedAccused is the most accused that a line names.
+const namedAccused = 20
+
+// lineup says to people which batches it may have been.
+func (c *Core) lineup(charged []accusation, f *failure) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "one of %d batches %s: ", len(charged), f.how)
+	if len(charged) == 1 {
+		text.Reset()
+		fmt.Fprintf(&text, "a batch that may be what %s: ", f.how)
+	}
+	for i, a := range charged {
+		switch {
+		case i == namedAccused:
+			fmt.Fprintf(&text, " and %d more", len(charged)-i)
+		case i < namedAccused && i > 0:
+			text.WriteString(", ")
+		}
+		if i < namedAccused {
+			fmt.Fprintf(&text, "%v@%d", a.part.tp, a.record)
+			if a.records > 1 {
+				fmt.Fprintf(&text, " (%d records)", a.records)
+			}
+		}
+	}
+	if c.triesAgain(f) {
+		text.WriteString("; they are tried one at a time")
+	}
+	return text.String()
+}
+
+// triesAgain: what failed is tried again by itself, after a wait.
+func (c *Core) triesAgain(f *failure) bool {
+	return !c.stop.asked && !c.cfg.ExitOnFailure && !(f.exited && c.cfg.Watch) && !(c.cfg.Attach && (f.exited || f.kill))
 }
 
 // accuse puts a partition on the docket. A convict stays one.
@@ -107,11 +157,11 @@ func (c *Core) accuse(a accusation, f *failure) {
 		c.trials.docket = append(c.trials.docket, a.part)
 	}
 	if ch.standing == accused {
-		ch.first, ch.end, ch.records = a.first, a.end, a.records
+		ch.first, ch.end, ch.records, ch.record = a.first, a.end, a.records, a.record
 	}
 	ch.end = max(ch.end, a.end)
 	ch.refused = f.how == howRefused
-	ch.due = true
+	ch.due, ch.trial = true, 0
 }
 
 // clear ends what a partition is charged with.
@@ -119,11 +169,11 @@ func (c *Core) clear(p *partition) {
 	if p.charge.standing == blameless {
 		return
 	}
-	p.charge = charge{}
 	t := &c.trials
 	if t.part == p {
 		c.adjourn()
 	}
+	p.charge = charge{}
 	t.docket = slices.DeleteFunc(t.docket, func(x *partition) bool { return x == p })
 	if p.gate == gateWaiting && p.oversized != p.position {
 		c.setGate(p, gateOpen, 0)
@@ -153,10 +203,10 @@ func (c *Core) acquit(p *partition) {
 // counts as alone: they have been with the process for a second or longer, and
 // that one of them ends it in just that second is unlikely; without it a crash
 // beside batches of ten minutes would never be found, and would never let one of
-// them get done. And a convict's later records, which come beside the others,
-// convict it again at their own offset without another crash to be sure. Who is
-// convicted wrongly is given its records one at a time for a while, which harms
-// nothing, and is acquitted.
+// them get done. And where a convict's later records are beside the others, the
+// convict is what most likely ends the process, so that only it is tried again.
+// It is not convicted at that offset, though: the other one may be new, and a
+// record that is known is tried more rarely.
 func (c *Core) suspects() []accusation {
 	if b := c.trials.running(); b != nil {
 		return []accusation{accuse(b)}
@@ -168,7 +218,9 @@ func (c *Core) suspects() []accusation {
 		}
 		live = append(live, accuse(p.p))
 		if p.charge.standing == convicted {
-			convicts = append(convicts, accuse(p.p))
+			a := accuse(p.p)
+			a.doubtful = !p.charge.known(p.p) && p.charge.trial != p.p.id
+			convicts = append(convicts, a)
 		}
 	})
 	if len(convicts) > 0 {
@@ -179,6 +231,9 @@ func (c *Core) suspects() []accusation {
 	}
 	return live
 }
+
+// known: b is the one record that was found to fail.
+func (ch *charge) known(b *batch) bool { return ch.records == 1 && ch.first == b.first }
 
 // prolong keeps the others out of the next trial for twice as long, where the
 // process ended during this one after they had come back: what ends it needs

@@ -85,7 +85,7 @@ func (c *Core) Step(dst []Action, now time.Duration, ev Event) []Action {
 
 func (c *Core) do(a Action) { c.out = append(c.out, a) }
 
-func (c *Core) note(k NoteKind, tp TP, text string) { c.do(Note{k, tp, text}) }
+func (c *Core) note(k NoteKind, tp TP, text string) { c.do(Note{Kind: k, TP: tp, Text: text}) }
 
 // stale counts an event that belongs to something that is over (R12). It makes
 // no action: an action for a stale event would be a change.

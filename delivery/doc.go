@@ -80,8 +80,8 @@
 // A failure accuses the partitions whose batch it may have been (charge.go). One
 // alone is convicted; several are tried, one at a time and alone with the process
 // (trial.go). A convict gets one record at a time until it is past what failed,
-// and waits by itself, so that it costs the others at most a tenth of their time
-// (convict.go).
+// and waits by itself; once its record is known, by what its failures cost the
+// others, so that beyond three seconds that is a tenth of their time (convict.go).
 //
 // # The conversation
 //

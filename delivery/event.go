@@ -141,9 +141,11 @@ type (
 	}
 	// Cut answers Deliver at once, before any other event: the batch holds
 	// Records records (Bytes bytes of keys, values and headers) and covers the
-	// offsets First to Next, exclusive, ranges without records included.
-	// Records 0 with Next > First is a range without records; with Next ==
-	// First there was nothing yet. More: something further is at hand.
+	// offsets from the position of Deliver to Next, exclusive, ranges without
+	// records included. First is the offset of the first record, by which it is
+	// named; without records it is the position. Records 0 with Next behind the
+	// position is a range without records; with Next there, there was nothing yet.
+	// More: something further is at hand.
 	Cut struct {
 		ID             uint64
 		First, Next    int64

@@ -166,7 +166,7 @@ func (c *Core) onCut(e Cut) {
 		c.enqueue(p)
 		return
 	}
-	b.next, b.records, b.bytes = e.Next, e.Records, e.Bytes
+	b.next, b.records, b.bytes, b.record = e.Next, e.Records, e.Bytes, max(e.First, b.first)
 	p.position, p.sought = e.Next, e.Next
 	p.p = b
 	p.blocked = false
@@ -202,7 +202,7 @@ func (c *Core) onOversized(e Oversized) {
 	reason := fmt.Sprintf("%v@%d: a record of %d bytes is over the protocol's limit%s and blocks its partition; "+
 		"move the group behind it, or keep large values elsewhere", p.tp, e.Offset, e.Size, limit)
 	if first {
-		c.fail(failure{reason: reason, how: howLarge, accused: []accusation{{p, e.Offset, e.Offset + 1, 1}}})
+		c.fail(failure{reason: reason, how: howLarge, accused: []accusation{{part: p, first: e.Offset, end: e.Offset + 1, records: 1, record: e.Offset}}})
 		c.aim(p)
 		return
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -44,6 +45,11 @@ func (w *world) moveInput() {
 			p.hole[p.end] = true
 		case w.pick(60) == 0:
 			p.oversized[p.end] = true
+		case w.pick(40) == 0:
+			p.poison[p.end] = raises + poison(w.pick(2))
+			if w.cfg.BatchTimeout > 0 {
+				p.poison[p.end] = raises + poison(w.pick(3))
+			}
 		}
 		p.end++
 	}
@@ -87,6 +93,19 @@ func (w *world) moveProcess() {
 			w.step(Emitted{Process: pr.number, ID: b.id, Outlet: modelOutlet, Records: count, Bytes: 12 * count})
 		}
 		return
+	}
+	for _, o := range b.records {
+		switch w.part(b.tp).poison[o] {
+		case raises:
+			w.drop(b)
+			w.step(Failed{Process: pr.number, ID: b.id, Message: "poison", Offset: o})
+			return
+		case kills:
+			w.exit("killed by SIGSEGV", 139)
+			return
+		case hangs:
+			return
+		}
 	}
 	switch {
 	case !w.calm && w.pick(25) == 0:
@@ -404,41 +423,90 @@ func (w *world) moveRare() {
 	}
 }
 
-// drain stops the faults: now everything has to get through, whatever state the
-// schedule left behind.
-func (w *world) drain() {
+// isolate stops all faults but the poison. Now every partition has to get to its
+// end, or to its first bad record and no further; each bad record has to become
+// known by its offset, and nobody else may be convicted.
+func (w *world) isolate() {
 	w.calm = true
 	for _, p := range w.parts {
 		p.oversized = map[int64]bool{}
+	}
+	var what string
+	for range 20000 {
+		if what = w.unnamed(); what == "" {
+			return
+		}
+		w.turn()
+	}
+	w.fail("R5: %s: %+v, partitions %+v", what, w.core.Status(), w.states())
+}
+
+// unnamed says what isolate still waits for.
+func (w *world) unnamed() string {
+	for _, p := range w.parts {
+		bad := p.bad(max(p.committed, 0))
+		if p.committed > bad {
+			w.fail("R5: %v is committed at %d, behind the bad record at %d", p.tp, p.committed, bad)
+		}
+		for bad < p.end && p.committed < bad && p.hole[bad-1] { // ranges without records are committed with what follows
+			bad--
+		}
+		if p.committed < bad {
+			return fmt.Sprintf("%v is not committed up to %d", p.tp, bad)
+		}
+	}
+	for _, row := range w.core.Status().Partitions {
+		p := w.part(row.TP)
+		bad := p.bad(max(p.committed, 0))
+		switch {
+		case bad == p.end && row.Standing != "":
+			return fmt.Sprintf("%v is %s, and nothing of it is bad", p.tp, row.Standing)
+		case bad < p.end && (row.Standing != convicted.String() || row.Suspect != bad || row.LastError == ""):
+			return fmt.Sprintf("%v@%d is not named: %+v", p.tp, bad, row)
+		}
+	}
+	return ""
+}
+
+// drain mends the poison: now everything has to get through, whatever state the
+// schedule left behind.
+func (w *world) drain() {
+	for _, p := range w.parts {
+		p.poison = map[int64]poison{}
 	}
 	for range 6000 {
 		if w.finished() {
 			return
 		}
-		if w.exited {
-			w.boot()
-		}
-		if w.core.Status().AwaitsSave {
-			w.step(ReloadAsked{"saved"})
-		}
-		for _, p := range w.parts {
-			if p.hint && p.ours && !w.group.suspended && !w.exited {
-				p.hint = false
-				w.step(Fetched{p.tp})
-			}
-		}
-		for _, move := range [...]func(){w.moveProcess, w.moveWrite, w.moveEpoch, w.moveCommit, w.moveLife, w.moveGroup} {
-			if !w.exited {
-				move()
-			}
-		}
-		if at, ok := w.core.Wake(); ok && !w.exited && w.pick(3) == 0 {
-			// the process needs time for its batches: the clock does not jump over it
-			w.now = max(w.now, min(at, w.now+500*time.Millisecond))
-			w.step(Ticked{})
-		}
+		w.turn()
 	}
 	w.fail("no progress once the faults had stopped: %+v, partitions %+v", w.core.Status(), w.states())
+}
+
+// turn lets everybody do something once, without faults.
+func (w *world) turn() {
+	if w.exited {
+		w.boot()
+	}
+	if w.core.Status().AwaitsSave {
+		w.step(ReloadAsked{"saved"})
+	}
+	for _, p := range w.parts {
+		if p.hint && p.ours && !w.group.suspended && !w.exited {
+			p.hint = false
+			w.step(Fetched{p.tp})
+		}
+	}
+	for _, move := range [...]func(){w.moveProcess, w.moveWrite, w.moveEpoch, w.moveCommit, w.moveLife, w.moveGroup} {
+		if !w.exited {
+			move()
+		}
+	}
+	if at, ok := w.core.Wake(); ok && !w.exited && w.pick(3) == 0 {
+		// the process needs time for its batches: the clock does not jump over it
+		w.now = max(w.now, min(at, w.now+500*time.Millisecond))
+		w.step(Ticked{})
+	}
 }
 
 func (w *world) states() []modelPart {

@@ -52,8 +52,9 @@ type modelPart struct {
 	end       int64
 	hole      map[int64]bool // offsets without a record
 	oversized map[int64]bool
-	log       []int64 // the output, in the broker's order, by input offset
-	committed int64   // -1: none
+	poison    map[int64]poison // records that fail whenever they are handled, until they are mended
+	log       []int64          // the output, in the broker's order, by input offset
+	committed int64            // -1: none
 	ours      bool
 	released  int32 // in this generation: its commits are accepted until the next
 	revoking  bool
@@ -62,6 +63,22 @@ type modelPart struct {
 	acked     map[int64]bool
 	// expect bounds the next delivery of this tenure: nothing is skipped.
 	expect int64
+}
+
+// poison is what a record does to the process.
+type poison int
+
+const (
+	raises poison = 1 + iota
+	kills
+	hangs
+)
+
+// bad is the first record that is poison at or behind an offset, or the end.
+func (p *modelPart) bad(from int64) int64 {
+	for ; from < p.end && p.poison[from] == 0; from++ {
+	}
+	return from
 }
 
 type modelGroup struct {
@@ -128,7 +145,7 @@ func newWorld(pick func(int) int) *world {
 	for i := range modelPartitions {
 		w.parts = append(w.parts, &modelPart{
 			tp: TP{"in", int32(i)}, committed: -1, fetch: -1,
-			hole: map[int64]bool{}, oversized: map[int64]bool{}, acked: map[int64]bool{},
+			hole: map[int64]bool{}, oversized: map[int64]bool{}, poison: map[int64]poison{}, acked: map[int64]bool{},
 		})
 	}
 	w.boot()
@@ -328,6 +345,12 @@ func (w *world) deliver(a Deliver) {
 			w.fail("R3: batch %d of %v, while the process has batch %d", a.ID, a.TP, b.id)
 		}
 	}
+	switch st := w.core.partition(a.TP); {
+	case st.charge.standing == convicted && a.MaxRecords != 1:
+		w.fail("a convict gets %d records: %v", a.MaxRecords, a)
+	case w.core.trials.part != nil && w.core.trials.part != st:
+		w.fail("%v beside the trial of %v", a, w.core.trials.part.tp)
+	}
 	if p.fetch > p.expect {
 		w.fail("R5: %v is delivered from %d, but only %d was reached", a.TP, p.fetch, p.expect)
 	}
@@ -354,7 +377,11 @@ func (w *world) deliver(a Deliver) {
 	if len(records) > 0 {
 		w.proc.batches = append(w.proc.batches, &modelBatch{id: a.ID, tp: a.TP, records: records})
 	}
-	w.immediate = append(w.immediate, Cut{ID: a.ID, First: first, Next: next, Records: len(records), Bytes: 10 * len(records), More: more})
+	at := first
+	if len(records) > 0 {
+		at = records[0]
+	}
+	w.immediate = append(w.immediate, Cut{ID: a.ID, First: at, Next: next, Records: len(records), Bytes: 10 * len(records), More: more})
 }
 
 // emits says which records the streamlet emits for.
@@ -472,6 +499,7 @@ func runModel(pick func(int) int, steps int) (failure string) {
 	for range steps {
 		w.choose()
 	}
+	w.isolate()
 	w.drain()
 	return ""
 }

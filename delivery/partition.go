@@ -152,6 +152,8 @@ func (c *Core) resume(p *partition, s Start) {
 		c.markDirty(p)
 	}
 	p.sought = -1
+	c.pay(p, false) // the answer to a commit may have been lost with the generation
+	c.acquit(p)
 	c.aim(p)
 	c.promote(p)
 }
@@ -229,7 +231,9 @@ func (c *Core) answered(b *batch) {
 	c.with.remove(b)
 	c.forget(b)
 	p.owed = nil
-	c.recovered(p)
+	if c.conv.state == Running { // otherwise the next one's begin is when it can go on
+		c.recovered(p)
+	}
 	c.aim(p)
 }
 
@@ -329,8 +333,12 @@ func (p *partition) prune() {
 // cleared is what a commit does to the stall: it ends, and what is left begins
 // a new one.
 func (p *partition) cleared(now time.Duration) {
-	if ch := &p.charge; ch.standing == blameless || p.committed > ch.first {
-		p.failures, p.lastError = 0, "" // otherwise what failed is still ahead
+	ch := &p.charge
+	if ch.standing == blameless || p.committed > ch.first {
+		p.failures = 0 // otherwise what failed is still ahead
+	}
+	if ch.standing == blameless || p.committed >= ch.end {
+		p.lastError = "" // otherwise it says why its records come one at a time
 	}
 	p.since = -1
 	switch {

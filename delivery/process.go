@@ -335,7 +335,7 @@ func (c *Core) expireProcess() {
 	}
 	if b := c.overdue(); b != nil {
 		f := failure{process: true, kill: true, how: howLate,
-			reason: fmt.Sprintf("%v: batch %d was not answered within %v", b.part.tp, b.id, c.cfg.BatchTimeout)}
+			reason: fmt.Sprintf("%v: batch %d was not answered within %v (FLOW_BATCH_TIMEOUT)", b.part.tp, b.id, c.cfg.BatchTimeout)}
 		if !b.void {
 			f.accused = []accusation{accuse(b)}
 		}

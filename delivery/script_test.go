@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -244,8 +245,12 @@ func writeStatus(out *strings.Builder, s Status) {
 	fmt.Fprintf(out, "    %v ready=%v wake=%v inFlight=%d owed=%d held=%d committed=%d/%d/%d failures=%d stale=%d\n",
 		s.State, s.Ready, s.NextDiscovery, s.InFlight, s.Owed, s.HeldBytes, s.Batches, s.In, s.Out, s.Failures, s.Stale)
 	for _, p := range s.Partitions {
-		fmt.Fprintf(out, "    %v %s K=%d C=%d position=%d inFlight=%d attempts=%d failures=%d since=%v why=%q error=%q\n",
+		fmt.Fprintf(out, "    %v %s K=%d C=%d position=%d inFlight=%d attempts=%d failures=%d since=%v why=%q error=%q",
 			p.TP, p.State, p.Committed, p.Confirmed, p.Position, p.InFlight, p.Attempts, p.Failures, p.Since, p.Why, p.LastError)
+		if p.Standing != "" {
+			fmt.Fprintf(out, " standing=%s suspect=%d tries=%d nextTry=%v", p.Standing, p.Suspect, p.Tries, p.NextTry)
+		}
+		out.WriteString("\n")
 	}
 }
 
@@ -361,6 +366,64 @@ func (c *Core) valid() {
 	if with != c.with || held != c.held || writing != c.writing || gated != c.flow.gated || batches != len(c.batches) {
 		panic(fmt.Sprintf("delivery: the books do not agree: with %+v and %+v, held %d and %d, writing %d and %d, gated %d and %d, batches %d and %d",
 			with, c.with, held, c.held, writing, c.writing, gated, c.flow.gated, batches, len(c.batches)))
+	}
+	c.validCharges()
+}
+
+// validCharges checks what trial.go, charge.go and convict.go state.
+func (c *Core) validCharges() {
+	bad := func(p *partition, what string) {
+		panic(fmt.Sprintf("delivery: %v: %s: %+v, committed %d, debt %d; trials %+v; convicts %+v", p.tp, what, p.charge, p.committed, p.debt, c.trials, c.convicts))
+	}
+	t, k := &c.trials, &c.convicts
+	docket, debts := 0, 0
+	c.eachPartition(func(p *partition) {
+		ch := &p.charge
+		charged := ch.standing != blameless
+		switch {
+		case !charged && *ch != charge{}:
+			bad(p, "a blameless partition has something of a charge left")
+		case charged && p.state == lost:
+			bad(p, "a lost partition is charged")
+		case charged && (ch.first >= ch.end || ch.records < 1 || p.committed >= ch.end):
+			bad(p, "it is charged with nothing that is uncommitted")
+		case (ch.standing == convicted) != (ch.wait > 0):
+			bad(p, "it is convicted without a failure")
+		case charged && ch.due && ch.trial != 0:
+			bad(p, "its trial is due and has been delivered")
+		case p.gate == gateWaiting && ch.standing != convicted && p.oversized != p.position:
+			bad(p, "it waits and is not convicted")
+		case p.debt > 0 && (p.state == lost || p.committed >= p.debt || charged):
+			bad(p, "it has a debt that is over")
+		}
+		if charged {
+			docket++
+		}
+		if p.debt > 0 {
+			debts++
+		}
+	})
+	for i, p := range t.docket {
+		if slices.Index(t.docket, p) != i || p.charge.standing == blameless {
+			bad(p, "it should not be here on the docket")
+		}
+	}
+	for i, p := range k.debts {
+		if slices.Index(k.debts, p) != i || p.debt == 0 {
+			bad(p, "it should not be here among the debts")
+		}
+	}
+	switch {
+	case docket != len(t.docket) || debts != len(k.debts):
+		panic(fmt.Sprintf("delivery: %d are charged and %d on the docket, %d have debts and %d are listed", docket, len(t.docket), debts, len(k.debts)))
+	case t.part != nil && c.conv.state != Running && c.conv.state != Stopping:
+		bad(t.part, "it is on trial without a conversation")
+	case t.part != nil && t.part.charge.standing == blameless:
+		bad(t.part, "it is on trial and blameless")
+	case t.batch != nil && (t.part == nil || t.batch.part != t.part):
+		panic("delivery: a batch is on trial without its partition")
+	case k.spent < 0 || k.spent > allowance+max(k.cost, c.now):
+		panic(fmt.Sprintf("delivery: spent is %v", k.spent))
 	}
 }
 

@@ -117,14 +117,12 @@ func (c *Core) partitionStatus(p *partition) PartitionStatus {
 		Failures: p.failures, LastError: p.lastError, Since: p.since, Why: c.why(p),
 	}
 	if ch := &p.charge; ch.standing != blameless {
-		s.Standing, s.Tries, s.Suspect = ch.standing.String(), ch.tries, ch.first
+		s.Standing, s.Tries, s.Suspect = ch.standing.String(), ch.tries, ch.record
 	}
 	if p.gate == gateWaiting {
 		s.NextTry = p.gateUntil
 	}
-	if ch := &p.charge; ch.standing == convicted && ch.tries >= spacedTries {
-		s.NextTry = max(s.NextTry, c.convicts.spaced)
-	}
+	s.NextTry = max(s.NextTry, c.spacedUntil(p))
 	for _, b := range [...]*batch{p.p, p.w} {
 		if b != nil && !b.void {
 			s.InFlight += b.records

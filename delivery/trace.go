@@ -94,7 +94,7 @@ var outcomeNames = [...]string{"done", "retry", "stale", "refused"}
 // String is the outcome's word in the trace.
 func (o CommitOutcome) String() string { return nameOf(outcomeNames[:], int(o)) }
 
-var noteNames = [...]string{"ready", "failed", "waiting", "stopping", "reloading", "partition", "process", "convicted", "acquitted"}
+var noteNames = [...]string{"ready", "failed", "waiting", "stopping", "reloading", "partition", "process", "convicted", "accused", "acquitted"}
 
 // String is the kind's word in the trace.
 func (k NoteKind) String() string { return nameOf(noteNames[:], int(k)) }

@@ -85,7 +85,7 @@ func (c *Core) refusedBatches(b *batch, accused []TP) []accusation {
 		case p.w != nil && !p.w.void:
 			all = append(all, accuse(p.w))
 		case p.charge.standing != blameless:
-			all = append(all, accusation{p, p.charge.first, p.charge.end, p.charge.records})
+			all = append(all, accusation{part: p, first: p.charge.first, end: p.charge.end, records: p.charge.records, record: p.charge.record})
 		}
 	}
 	return all

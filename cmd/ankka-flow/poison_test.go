@@ -3,7 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -155,4 +158,103 @@ func TestCase45_ARecordThatKillsGoesOnAtASave(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.endsWith(0)
+}
+
+// heldPoison ends the process each time until it has done so for the tries before
+// hold; then it waits, so that a test can do something just there, and is good from
+// then on.
+func heldPoison(folder string, hold int) string {
+	return fmt.Sprintf(`
+        folder = %q
+        def there(name):
+            return os.path.exists(os.path.join(folder, name))
+        if record.value == b"poison" and not there("mended"):
+            with open(os.path.join(folder, "tries"), "ab") as file:
+                file.write(b".")
+            if os.path.getsize(os.path.join(folder, "tries")) < %d:
+                signal.raise_signal(signal.SIGSEGV)
+            with open(os.path.join(folder, "next"), "w") as file:
+                file.write(str(os.getpid()))
+            os.rename(os.path.join(folder, "next"), os.path.join(folder, "held"))
+            while not there("mended"):
+                time.sleep(0.02)
+        return self.out.emit(record)
+`, folder, hold)
+}
+
+// At each step of a trial (alone, with one record, tried again) the process or the
+// supervisor may be killed or asked to stop, and the group may get another member.
+// Nothing is skipped by it, and all goes on when the record is good.
+func TestCase45_ATrialIsDisturbed(t *testing.T) {
+	t.Parallel()
+	for hold, step := range map[int]string{2: "on trial", 3: "one record", 4: "tried again"} {
+		for _, disturbance := range []string{"the process is killed", "the supervisor is killed", "a stop", "another member"} {
+			t.Run(step+"/"+disturbance, func(t *testing.T) {
+				t.Parallel()
+				b := newBrokerWith(t, 2)
+				records := append(keyed(0, "before", 5), &kgo.Record{Key: []byte("bad"), Value: []byte("poison")})
+				records = append(records, keyed(0, "behind", 4)...)
+				b.put(append(records, keyed(1, "other", 20)...)...)
+				folder := t.TempDir()
+				command := sdkStreamlet(t, "import os, signal, time", heldPoison(folder, hold))
+				p := b.runCase(nil, nil, command)
+				pid := awaitFile(t, filepath.Join(folder, "held"))
+				if at := b.committed(0); at > 5 {
+					t.Fatalf("committed at %d, behind the record that fails", at)
+				}
+				mend := func() {
+					if err := os.WriteFile(filepath.Join(folder, "mended"), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				switch disturbance {
+				case "the process is killed":
+					mend()
+					signalTo(t, pid, syscall.SIGKILL)
+				case "the supervisor is killed":
+					_ = p.cmd.Process.Kill()
+					<-p.exited
+					mend()
+					p = b.runCase(nil, nil, command)
+				case "a stop":
+					signalTo(t, p.cmd.Process.Pid, syscall.SIGTERM)
+					p.await(`stopping +SIGTERM`)
+					mend()
+					p.endsWith(0)
+					p = b.runCase(nil, nil, command)
+				case "another member":
+					other := *b
+					other.dir = t.TempDir()
+					second := other.runCase(nil, nil, command)
+					second.await(`ready +status`)
+					mend()
+					defer second.stopsWell()
+				}
+				b.awaitCommit(10)
+				eventually(t, "the other partition is committed", func() bool { return b.committed(1) == 20 })
+				b.wrote(records, 20)
+				p.stopsWell()
+			})
+		}
+	}
+}
+
+func signalTo(t *testing.T, pid int, number syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, number); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitFile waits for a file with a pid.
+func awaitFile(t *testing.T, path string) (pid int) {
+	t.Helper()
+	eventually(t, path, func() bool {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			pid, err = strconv.Atoi(string(text))
+		}
+		return err == nil
+	})
+	return pid
 }

@@ -91,6 +91,7 @@ var (
 	leadingPlace  = regexp.MustCompile(`^([a-z][a-z0-9-]*)/(\d+)(@\d+)?: `)
 	trailingPlace = regexp.MustCompile(` \(([a-z][a-z0-9-]*)/(\d+)()\)$`)
 	verdictPlace  = regexp.MustCompile(`: ([a-z][a-z0-9-]*)/(\d+)(@\d+)(; |$)`)
+	anyPlace      = regexp.MustCompile(`\b([a-z][a-z0-9-]*)/(\d+)@`)
 	namedBatch    = regexp.MustCompile(`\bbatch (\d+)`)
 )
 
@@ -110,6 +111,17 @@ func (d *Driver) named(text string) string {
 		return strings.Replace(text, at[0], fmt.Sprintf(": %s/%s%s (inlet %s)%s", d.topicOf(at), at[2], at[3], at[1], at[4]), 1)
 	}
 	return text
+}
+
+// renamed is named for a text with any number of places.
+func (d *Driver) renamed(text string) string {
+	return anyPlace.ReplaceAllStringFunc(text, func(place string) string {
+		at := anyPlace.FindStringSubmatch(place)
+		if topic := d.topicOf(at); topic != "" {
+			return fmt.Sprintf("%s/%s@", topic, at[2])
+		}
+		return place
+	})
 }
 
 // place is where it happened: inlet, topic, partition and the offset, or those
@@ -155,9 +167,8 @@ func (d *Driver) noteDropped(id uint64) {
 
 // topicOf is the topic of the inlet that a place names, or "".
 func (d *Driver) topicOf(place []string) string {
-	if place == nil || d.plan == nil {
+	if place == nil {
 		return ""
 	}
-	in, _ := d.plan.Inlet(place[1])
-	return in.Topic
+	return d.topic(place[1])
 }

@@ -216,7 +216,7 @@ func TestExitOnFailureSaysEachOfTwoOnce(t *testing.T) {
 			t.Errorf("ended with %+v", r)
 		}
 		for id := 1; id <= 2; id++ {
-			if w.said.count(fmt.Sprintf("write of batch %d was refused", id)) != 1 {
+			if w.said.count(fmt.Sprintf("failed inlet in: app.in/%d@0: the write of batch %d was refused", id-1, id)) != 1 {
 				t.Errorf("%q", w.said.all)
 			}
 		}

@@ -656,7 +656,7 @@ func TestExitOnFailureSaysItOnce(t *testing.T) {
 		if r.Code != 1 || r.Reason != "inlet in: app.in/0@0: batch 1 failed: no total" || !r.Said {
 			t.Errorf("ended with %+v", r)
 		}
-		if w.said.count("batch 1 failed: no total") != 1 {
+		if w.said.count("failed inlet in: app.in/0@0: batch 1 failed: no total") != 1 {
 			t.Errorf("%q", w.said.all)
 		}
 	})

@@ -148,7 +148,7 @@ func (d *Driver) deliver(a delivery.Deliver) {
 		break
 	}
 	d.proc.Data(a.ID, d.encoder.Finish(a.Attempt))
-	d.step(delivery.Cut{ID: a.ID, First: first, Next: next, Records: len(b.records), Bytes: size, More: more})
+	d.step(delivery.Cut{ID: a.ID, First: b.records[0].Offset, Next: next, Records: len(b.records), Bytes: size, More: more})
 }
 
 // nothingCut answers a Deliver for which there is nothing.

@@ -42,7 +42,11 @@ func (d *Driver) note(n delivery.Note) {
 	case delivery.NotePartition:
 		level, event = slog.LevelDebug, "partition"
 	case delivery.NoteConvicted:
-		level, event = slog.LevelWarn, "convicted"
+		d.sayConvicted(n)
+		return
+	case delivery.NoteAccused:
+		d.say(slog.LevelWarn, "accused", d.renamed(n.Text))
+		return
 	case delivery.NoteAcquitted:
 		event = "acquitted"
 	case delivery.NoteProcess:
@@ -56,6 +60,23 @@ func (d *Driver) note(n delivery.Note) {
 		text = fmt.Sprintf("%v: %s", n.TP, text)
 	}
 	d.say(level, event, d.named(text))
+}
+
+// sayConvicted has in attributes what alerts and tools look for.
+func (d *Driver) sayConvicted(n delivery.Note) {
+	d.log.LogAttrs(context.Background(), slog.LevelWarn, d.named(n.Text),
+		slog.String("event", "convicted"), slog.String("inlet", n.TP.Inlet), slog.String("topic", d.topic(n.TP.Inlet)),
+		slog.Int("partition", int(n.TP.Partition)), slog.Int64("offset", n.Offset), slog.Int("tries", n.Tries), slog.String("error", d.named(n.Error)))
+}
+
+// topic is the inlet's; empty where there is no plan yet.
+func (d *Driver) topic(inlet string) string {
+	if d.plan != nil {
+		if in, ok := d.plan.Inlet(inlet); ok {
+			return in.Topic
+		}
+	}
+	return ""
 }
 
 // failureLevel is that of a failure: an error where a person has to act, for the

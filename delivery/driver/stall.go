@@ -59,40 +59,51 @@ func (d *Driver) watchStalls() {
 	d.stalls.said = said
 }
 
-// sayStall names the offset that is next to be committed.
+// sayStall names the offset that is next to be committed, and what is known of
+// the record there.
 func (d *Driver) sayStall(p *delivery.PartitionStatus, since time.Duration) {
-	pipeline, streamlet, topic := "", "", ""
+	pipeline, streamlet, topic := "", "", d.topic(p.TP.Inlet)
 	if d.plan != nil {
 		pipeline, streamlet = d.plan.Pipeline, d.plan.Streamlet
-		if in, ok := d.plan.Inlet(p.TP.Inlet); ok {
-			topic = in.Topic
-		}
 	}
 	offset := p.Next()
 	text := fmt.Sprintf("inlet %s: %s/%d@%d is not committed for %v", p.TP.Inlet, topic, p.TP.Partition, offset, since.Round(time.Millisecond))
-	if p.Standing == "convicted" && p.Suspect == offset && p.Tries > 0 {
-		count := "once"
-		if p.Tries > 1 {
-			count = fmt.Sprintf("%d times", p.Tries)
+	switch {
+	case p.Tries > 0 && p.Suspect < offset:
+		text += fmt.Sprintf("; convicted: the batch that began at %s/%d@%d failed, and its records come one at a time", topic, p.TP.Partition, p.Suspect)
+	case p.Tries > 0:
+		text += fmt.Sprintf("; convicted: what stands there has failed %s", times(p.Tries))
+		if p.Suspect > offset { // behind a range without records
+			text += fmt.Sprintf(" (the record at %d)", p.Suspect)
 		}
-		text += "; what stands there has failed " + count
 		if wait := p.NextTry - d.now(); wait > 0 {
 			text += fmt.Sprintf(", and is tried again in %v", wait.Round(100*time.Millisecond))
 		}
-	} else if p.Why == "process" {
+	case p.Standing != "":
+		text += fmt.Sprintf("; on trial: one of the batches that failed the stream began at %s/%d@%d", topic, p.TP.Partition, p.Suspect)
+	case p.Why == "process":
 		text += fmt.Sprintf("; the process has not answered batch %d", p.Batch)
-	} else if p.Why != "" {
+	case p.Why != "":
 		text += "; it waits: " + p.Why
 	}
 	if p.Attempts > 1 {
 		text += fmt.Sprintf("; delivered %d times", p.Attempts)
 	}
-	if p.LastError != "" {
-		text += "; last error: " + p.LastError
+	last := d.named(p.LastError)
+	if last != "" {
+		text += "; last error: " + last
 	}
 	d.log.LogAttrs(context.Background(), slog.LevelWarn, text,
 		slog.String("event", "stalled"), slog.String("warning", PartitionStalled),
 		slog.String("pipeline", pipeline), slog.String("streamlet", streamlet), slog.String("inlet", p.TP.Inlet),
 		slog.String("topic", topic), slog.Int("partition", int(p.TP.Partition)), slog.Int64("offset", offset),
-		slog.Int("tries", p.Attempts), slog.String("error", p.LastError))
+		slog.Int("tries", p.Attempts), slog.String("error", last))
+}
+
+// times is how often, in words.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }

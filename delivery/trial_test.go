@@ -362,7 +362,7 @@ func TestAConvictIsNotPutOff(t *testing.T) {
 	r.all(`Fetched tp=in/0`, `Cut id=1 next=1 records=1 bytes=5`, `Failed process=1 id=1 message="no"`, `StoppedByProcess process=1`)
 	r.at(time.Second).all(`Ticked`, `SpecGood process=1 inlets=["in"] outlets=["out"]`)
 	r.all(`Fetched tp=in/1`, `Cut id=2 next=1 records=1 bytes=5`) // for ten minutes
-	r.at(1100*time.Millisecond).all(`Fetched tp=in/0`)
+	r.at(1100 * time.Millisecond).all(`Fetched tp=in/0`)
 	if p := r.partition(0); p.Why != "trial" {
 		t.Errorf("it waits for %q", p.Why)
 	}

@@ -1,8 +1,8 @@
 .DEFAULT_GOAL := help
-.PHONY: help build sdk-node demo test check bench fuzz clean
+.PHONY: help build sdk-node demo test conformance check bench fuzz clean
 
 help: ## what there is to make
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
 
 build: ## the program, ./ankka-flow: one static file
 	CGO_ENABLED=0 go build -o ankka-flow ./cmd/ankka-flow
@@ -16,6 +16,9 @@ demo: build ## the example on an embedded broker; Ctrl-C ends it
 
 test: ## every test, Go, Python and Node.js
 	@scripts/test
+
+conformance: ## every case of the conformance suite on every reference streamlet
+	@scripts/conformance
 
 check: ## format, vet, staticcheck, race tests, style, ruff, mypy
 	@scripts/check

@@ -80,6 +80,7 @@ var controlCases = []Case{
 			t.alive(1)
 			t.open(gate)
 			t.answer(b)
+			t.taken("after the one answer of a batch that was revoked")
 			t.echoed(t.batch("in", 0, rec("echo", "after the answer")))
 		},
 	},

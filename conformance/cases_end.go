@@ -72,6 +72,7 @@ var endCases = []Case{
 			t.begin()
 			t.holdReading()
 			made := t.batch("in", 0, rec("make", "3000000"), rec("make", "3000000"), rec("make", "3000000"))
+			t.filled("the emits of batch 1 fill stdout")
 			leaving := t.exitsInBatch()
 			t.says("about to exit")
 			t.goOn()

@@ -86,6 +86,7 @@ var frameCases = []Case{
 				}
 				writing = append(writing, t.batch("in", int32(partition), records...))
 			}
+			t.filled("the emits fill stdout")
 			large := []*batch{t.batch("side", 0, largest(0, nil)), t.batch("side", 1, largest(0, nil))}
 			t.read("the process reads 8 MiB of batches while its stdout is full")
 			t.goOn()
@@ -120,19 +121,17 @@ var frameCases = []Case{
 	},
 }
 
-// slowly sends a frame one byte a write.
+// slowly sends a frame one byte a write; within its length, and within its body, it waits until
+// what was sent is read, so that the process surely reads each in pieces.
 func (t *talk) slowly(m wire.Message) {
 	frame := encoded(m)
-	t.sendFrame(frame, bytesOf(len(frame)-1)...)
-}
-
-// bytesOf is n pieces of one byte.
-func bytesOf(n int) []int {
-	pieces := make([]int, n)
-	for i := range pieces {
-		pieces[i] = 1
+	t.trace.add("S> " + showFrame(frame[frameHeader:]) + " in " + number(len(frame)) + " pieces")
+	for i := range frame {
+		t.write(frame[i : i+1])
+		if i == 1 || i == len(frame)/2 {
+			t.read("the process reads what there is of a frame")
+		}
 	}
-	return pieces
 }
 
 // message is the batch as it is sent.

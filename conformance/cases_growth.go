@@ -113,7 +113,7 @@ func text(key, value string) entry {
 }
 
 func integer(key string, value int64) entry {
-	return entry{key, func(p *pack) { p.integer(value) }, func(p *pack) { p.integer(-1) }}
+	return entry{key, func(p *pack) { p.integer(value) }, func(p *pack) { p.integer(0) }}
 }
 
 // mapAt writes a map that stands at depth.
@@ -183,7 +183,8 @@ func (e encoding) batch(b *batch) []byte {
 
 func (e encoding) stop(mode string) []byte {
 	p := e.message("stop", 2)
-	e.mapAt(p, 2, text("mode", mode), text("reason", "the case wants it"+e.text))
+	other := func(p *pack) { p.str("abandon") }
+	e.mapAt(p, 2, entry{"mode", func(p *pack) { p.str(mode) }, other}, text("reason", "the case wants it"+e.text))
 	return e.end(p)
 }
 

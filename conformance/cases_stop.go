@@ -93,6 +93,7 @@ var stopCases = []Case{
 			t.abandon()
 			t.quiet("after stopped")
 			t.again()
+			t.alive(1)
 			t.open(gate)
 			t.answer(b)
 			t.alive(0)

@@ -43,6 +43,7 @@ type talk struct {
 	// hold, where it is not nil, keeps whoever reads the process's stdout from reading on
 	// until it is closed.
 	hold atomic.Pointer[chan struct{}]
+	held atomic.Bool // somebody is kept
 }
 
 // limitOfPatiences bounds a case that always hears something: it may take this many times as
@@ -121,6 +122,7 @@ func (t *talk) reading(toProcess bool, body []byte) {
 	}
 	t.trace.add("P> " + showFrame(body))
 	if hold := t.hold.Load(); hold != nil {
+		t.held.Store(true)
 		<-*hold
 	}
 }
@@ -173,17 +175,12 @@ func encoded(m wire.Message) []byte {
 	return frame
 }
 
-// sendFrame sends a frame, in pieces of the given sizes where there are any; the last piece is
-// what remains.
-func (t *talk) sendFrame(frame []byte, pieces ...int) {
+// sendFrame sends a whole frame.
+func (t *talk) sendFrame(frame []byte) {
 	if t.failure != nil {
 		return
 	}
 	t.trace.add("S> " + showFrame(frame[frameHeader:]))
-	for _, n := range pieces {
-		t.write(frame[:n])
-		frame = frame[n:]
-	}
 	t.write(frame)
 }
 
@@ -301,19 +298,38 @@ func anyTime(m wire.Message) bool {
 // read waits until the process has read everything that was sent. What it says meanwhile stays
 // where it is, so that this also shows that it reads while nobody reads it.
 func (t *talk) read(expected string) {
+	t.watch(expected, func() (int64, int64) { return t.p.InputRead(), t.sent })
+}
+
+// filled waits, where nobody reads it, until the process's stdout has what any pipe holds.
+func (t *talk) filled(expected string) {
+	t.watch(expected, func() (int64, int64) {
+		if !t.held.Load() {
+			return -1, leastPipe // a frame is still being read
+		}
+		return t.p.OutputUnread(), leastPipe
+	})
+}
+
+// leastPipe is what a pipe holds where it could not be enlarged, and a page less.
+const leastPipe = 60 << 10
+
+// watch looks at a count until it is what is wanted; no change of it for as long as patience is
+// the failure.
+func (t *talk) watch(expected string, count func() (now, want int64)) {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	last, since := int64(-1), time.Now()
 	for t.failure == nil {
-		now := t.p.InputRead()
-		if now >= t.sent {
+		now, want := count()
+		if now >= want {
 			return
 		}
 		if now > last {
 			last, since = now, time.Now()
 		}
 		if time.Since(since) > t.patience {
-			t.fail(expected, fmt.Sprintf("it read nothing for %v, with %d bytes of %d left", t.patience, t.sent-now, t.sent))
+			t.fail(expected, fmt.Sprintf("nothing for %v, after %d bytes of %d", t.patience, now, want))
 		}
 		select {
 		case <-t.ctx.Done():

@@ -59,6 +59,7 @@ type Process struct {
 	events chan Event
 	in     *input
 	stdin  *os.File      // the pipe that in writes
+	stdout *os.File      // the pipe that readOutput reads
 	ending chan struct{} // closed when the wait status is known
 
 	frames atomic.Uint64 // that came from the process
@@ -94,7 +95,7 @@ func Start(cmd Command, opts Options) (*Process, error) {
 		ending:  make(chan struct{}),
 		canPong: make(chan struct{}),
 	}
-	p.stdin = pipes.stdin
+	p.stdin, p.stdout = pipes.stdin, pipes.stdout
 	p.in = newInput(pipes.stdin, p.ending, opts)
 	started := make(chan error, 1)
 	go p.live(path, cmd, pipes, started)
@@ -143,6 +144,9 @@ func (p *Process) InputRead() int64 {
 		}
 	}
 }
+
+// OutputUnread is how many bytes lie in the process's stdout that were not read.
+func (p *Process) OutputUnread() int64 { return unread(p.stdout) }
 
 // Terminate sends SIGTERM to the group, and SIGCONT so that a stopped process can see it.
 func (p *Process) Terminate() {

@@ -495,6 +495,7 @@ func (c *cursor) stop(n int) Stop {
 		case "mode":
 			switch mode := c.str(); mode {
 			case "finish":
+				s.Mode = Finish
 			case "abandon":
 				s.Mode = Abandon
 			default:

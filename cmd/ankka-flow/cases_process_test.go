@@ -64,22 +64,23 @@ func TestCase12_AnEmitToNoOutlet(t *testing.T) {
 	breaksProtocol(t, "emit-nowhere", `no outlet "nowhere" is declared`, "declared are: out", "in/0")
 }
 
-// What comes for a batch after its ack cannot undo it: the batch is written and
-// committed, then the process is replaced.
 func TestCase12_AnswersAfterTheAck(t *testing.T) {
 	t.Parallel()
-	for mode, word := range map[string]string{"ack-twice": "ack of batch 1", "emit-after-ack": "forward of batch 1"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			b := newCaseBroker(t)
-			b.putN(3)
-			p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, mode))
-			p.endsWith(1)
-			p.says("ERR", word, "that batch was answered before")
-			if got := keys(b.out()); got != "k0 k1 k2" || b.committed(0) != 3 {
-				t.Fatalf("written: %s; committed: %d", got, b.committed(0))
-			}
-		})
+	t.Run("ack-twice", func(t *testing.T) { afterTheAck(t, "ack-twice", "ack of batch 1") })
+	t.Run("emit-after-ack", func(t *testing.T) { afterTheAck(t, "emit-after-ack", "forward of batch 1") })
+}
+
+// afterTheAck: what comes for a batch after its ack cannot undo it. The batch is written and
+// committed, then the stream fails and the process is replaced.
+func afterTheAck(t *testing.T, mode, word string) {
+	t.Parallel()
+	b := newCaseBroker(t)
+	b.putN(3)
+	p := b.runCase(nil, []string{"--exit-on-failure"}, misbehaves(t, mode))
+	p.endsWith(1)
+	p.says("ERR", word, "that batch was answered before")
+	if got := keys(b.out()); got != "k0 k1 k2" || b.committed(0) != 3 {
+		t.Fatalf("written: %s; committed: %d", got, b.committed(0))
 	}
 }
 

@@ -30,6 +30,8 @@ func TestCompletion(t *testing.T) {
 		want  []string
 	}{
 		{[]string{"ru"}, []string{"run"}},
+		{[]string{"conf"}, []string{"conformance"}},
+		{[]string{"conformance", "--l"}, []string{"--list"}},
 		{[]string{"topics", ""}, []string{"create", "delete", "describe", "list"}},
 		{[]string{"probe", ""}, []string{"ready", "live"}},
 		{[]string{"run", "--log-format", ""}, []string{"auto", "text", "json"}},

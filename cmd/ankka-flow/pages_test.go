@@ -10,7 +10,7 @@ import (
 )
 
 // pages are what a stranger reads first.
-var pages = []string{"README.md", "CONTRIBUTING.md", "sdk/python/README.md", "wire/PROTOCOL.md", "docs/terminal.md", "docs/container.md"}
+var pages = []string{"README.md", "CONTRIBUTING.md", "sdk/python/README.md", "wire/PROTOCOL.md", "docs/terminal.md", "docs/container.md", "docs/conformance.md", "conformance/REFERENCE.md"}
 
 // What the pages name is there: files and folders, targets of make, variables.
 func TestPagesNameWhatExists(t *testing.T) {

@@ -98,3 +98,26 @@ func (w *world) lastWarning() string {
 	}
 	return w.said.warn[len(w.said.warn)-1]
 }
+
+// When the process ends with several batches, the log names what is known: all of
+// them, by topic, partition and first offset; also under --watch, where the next
+// save is waited for and nothing is tried.
+func TestACrashWithSeveralBatchesNamesThem(t *testing.T) {
+	for _, watch := range []bool{false, true} {
+		bubble(t, func(w *world) {
+			p := w.running(2, func(c *Config) { c.Core.Watch = watch })
+			w.add("in", 0, values("a", "b")...)
+			w.add("in", 1, values("c")...)
+			p.exit(supervisor.Exited{Code: 139})
+			w.pass(time.Millisecond)
+			want := "accused one of 2 batches killed the process: app.in/0@0 (2 records), app.in/1@0"
+			if !watch {
+				want += "; they are tried one at a time"
+			}
+			if line := w.lastWarning(); line != want {
+				t.Errorf("said %q, want %q", line, want)
+			}
+			w.kill()
+		})
+	}
+}

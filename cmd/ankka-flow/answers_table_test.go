@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"ankka-flow/delivery/kafka/faultproxy"
+
 	"ankka-flow/delivery/kafka/sequence"
 )
 
@@ -286,17 +288,36 @@ func (c *answerChain) raised(tries []attempt) {
 		}
 	}
 	c.epoch = last.epoch()
-	response, err := old.request.Deliver(c.ctx)
+	code := int16(6)
+	late := *old.request
+	eventually(c.t, "the partition's leader answers the late bytes", func() bool {
+		if code = c.late(&late); code == 6 { // it has moved since: busy brokers are fenced
+			late.Broker = (late.Broker + 1) % len(c.brokers)
+		}
+		return code != 6
+	})
+	if code != 47 {
+		c.t.Errorf("late bytes are answered %d, want 47: refused", code)
+	}
+}
+
+// late sends a request again, as the bytes of a client that is gone, and gives
+// the code of the partition that is looked at.
+func (c *answerChain) late(r *faultproxy.Request) int16 {
+	c.t.Helper()
+	response, err := r.Deliver(c.ctx)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	for _, topic := range response.(*kmsg.ProduceResponse).Topics {
 		for _, p := range topic.Partitions {
-			if topic.Topic == c.target.Topic && p.Partition == c.target.Index && p.ErrorCode != 47 {
-				c.t.Errorf("late bytes are answered %d, want 47: refused", p.ErrorCode)
+			if topic.Topic == c.target.Topic && p.Partition == c.target.Index {
+				return p.ErrorCode
 			}
 		}
 	}
+	c.t.Fatal("the late bytes are not answered")
+	return 0
 }
 
 // checkLogs: nothing is lost and nothing is reordered; what is there twice was

@@ -74,7 +74,9 @@ var endCases = []Case{
 			made := t.batch("in", 0, rec("make", "3000000"), rec("make", "3000000"), rec("make", "3000000"))
 			t.filled("the emits of batch 1 fill stdout")
 			leaving := t.exitsInBatch()
-			t.says("about to exit")
+			// A process may write from the thread that its handlers run in, and so get to this
+			// one only later.
+			t.maySay("about to exit")
 			t.goOn()
 			t.fails(leaving)
 			t.await("the ack of batch 1 or an exit", func() bool { return made.answered || t.exited != nil })

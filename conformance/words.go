@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ankka-flow/delivery/record"
 	"ankka-flow/wire"
@@ -245,6 +246,21 @@ func (t *talk) closeInput() {
 // says waits until the process has written a text to stderr.
 func (t *talk) says(text string) {
 	t.await(fmt.Sprintf("%q on stderr", text), func() bool { return strings.Contains(strings.Join(t.errs.all(), "\n"), text) })
+}
+
+// maySay waits a while for a text on stderr; that it does not come is no failure.
+func (t *talk) maySay(text string) {
+	over := time.NewTimer(20 * silence)
+	defer over.Stop()
+	for t.failure == nil && !strings.Contains(strings.Join(t.errs.all(), "\n"), text) {
+		select {
+		case <-t.errs.more:
+		case <-over.C:
+			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
 }
 
 // rec is a record with a key and a value.

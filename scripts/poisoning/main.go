@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&o.kinds, "kinds", "raises,kills,hangs,mixed", "the kinds of poison, of "+strings.Join(allKinds, ", "))
 	flag.DurationVar(&o.start, "start", 0, "how long the process takes to start, besides Python")
 	flag.DurationVar(&o.record, "record", 5*time.Millisecond, "how long a record takes")
-	flag.DurationVar(&o.batch, "batch", 0, "how long a batch takes instead, whatever its size")
+	flag.DurationVar(&o.batch, "batch", 0, "how long a batch of the partitions without poison takes instead, whatever its size")
 	flag.DurationVar(&o.timeout, "timeout", 0, "FLOW_BATCH_TIMEOUT (default 2s, and the time of a batch)")
 	flag.DurationVar(&o.window, "window", 0, "over how long the throughput is compared (default 2m, and 24 batches)")
 	flag.DurationVar(&o.within, "within", 0, "how soon each bad record must be named (default 30s, 12 starts and 12 batches)")

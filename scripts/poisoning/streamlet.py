@@ -1,5 +1,5 @@
 """The streamlet of scripts/poison: it passes every record on, after a fixed time for each of them or, with POISON_BATCH, for
-each batch. POISON says what a record does whose value is poison: raises, kills, hangs or freezes, and with mixed each
+each batch of the partitions without poison. POISON says what a record does whose value is poison: raises, kills, hangs or freezes, and with mixed each
 partition its own; nothing where it is empty, and nothing once it is MENDED."""
 
 import os
@@ -39,7 +39,8 @@ class Poison(Streamlet):
                     record.offset,
                 )
             yield self.out.emit(record)
-        time.sleep(BATCH or RECORD * len(batch.records))
+        others = batch.partition % 7 != 2
+        time.sleep(BATCH if BATCH and others else RECORD * len(batch.records))
 
 
 time.sleep(float(os.environ["POISON_START"]))

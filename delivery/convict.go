@@ -97,7 +97,9 @@ func (c *Core) charge(convict *partition) {
 		if p.debt == 0 {
 			k.debts = append(k.debts, p)
 		}
-		p.debt, p.debtFrom = p.p.next, p.p.sentAt
+		// Not its end: what comes again may be smaller, a record at a time even, and
+		// then it would take as long to pay as all of them take.
+		p.debt, p.debtFrom = p.p.first+1, p.p.sentAt
 	})
 }
 

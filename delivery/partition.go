@@ -69,7 +69,8 @@ type partition struct {
 	charge charge
 	// turn is when it was tried last, in trials; 0: never.
 	turn uint64
-	// debt is the end of the batch that a convict's failure voided, 0: none;
+	// debt is what has to be committed for the batch that a convict's failure voided
+	// to count as done again, 0: none;
 	// debtFrom is when that batch was delivered.
 	debt     int64
 	debtFrom time.Duration

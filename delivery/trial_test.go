@@ -368,3 +368,14 @@ func TestAConvictIsNotPutOff(t *testing.T) {
 	}
 	r.at(2100*time.Millisecond).want(`Ticked`, `Deliver process=1 id=3 tp=in/0 attempt=2 maxRecords=1`)
 }
+
+// What was void comes again in smaller batches where they take long: one of them
+// committed is enough.
+func TestADebtIsPaidByASmallerBatch(t *testing.T) {
+	r := running(t, Config{}, "[0@0,1@0]")
+	r.all(`Fetched tp=in/0`, `Cut id=1 next=9 records=9 bytes=5`, `Fetched tp=in/1`, `Cut id=2 next=100 records=100 bytes=5`)
+	r.all(`Failed process=1 id=1 message="no"`, `StoppedByProcess process=1`, `Acked process=1 id=2`)
+	r.at(time.Second).all(`Ticked`, `Fetched tp=in/0`, `SpecGood process=1 inlets=["in"] outlets=["out"]`)
+	r.all(`Fetched tp=in/1`, `Cut id=3 next=1 records=1 bytes=5`, `Acked process=1 id=3`)
+	r.want(`Committed inlet="in" sequence=1`, `Deliver process=1 id=4 tp=in/0 attempt=2 maxRecords=1`)
+}

@@ -1,5 +1,6 @@
 /** The worker thread that reads the supervisor's frames, answers its pings and hands everything else to the main thread. */
 import { writeSync } from "node:fs";
+import { Session } from "node:inspector";
 import { Socket } from "node:net";
 import { parentPort, workerData } from "node:worker_threads";
 import * as expect from "./expect.js";
@@ -16,7 +17,7 @@ export interface ReaderData {
 /** A frame's body, or the end of input. */
 export type FromReader = Uint8Array | { readonly problem: string | null };
 
-/** How long the main thread may compute on after the end of input, in milliseconds, before the process is killed. */
+/** How long the main thread may compute on after the end of input, in milliseconds, before the process is ended, and again before it is killed. */
 const GRACE_MS = 5_000;
 /** A ping is short; a longer frame is not looked into here. */
 const LONGEST_PING = 1_024;
@@ -36,7 +37,8 @@ function read(main: NonNullable<typeof parentPort>, data: ReaderData): void {
     // The main thread says so and exits when it takes the message. One that never does would outlive its supervisor.
     setTimeout(() => {
       if (problem !== null) writeSync(2, `ankka-flow: ${problem}\n`);
-      process.kill(process.pid, "SIGKILL");
+      exitFromHere();
+      setTimeout(() => process.kill(process.pid, "SIGKILL"), GRACE_MS);
     }, GRACE_MS);
   };
   socket.on("data", (chunk) => {
@@ -52,6 +54,13 @@ function read(main: NonNullable<typeof parentPort>, data: ReaderData): void {
   });
   socket.on("error", (error) => end(`reading from the supervisor: ${error.message}`));
   socket.on("close", () => end(cutter.brokenOff()));
+}
+
+/** Ends the process with 1 while its main thread computes; process.exit would end this thread alone. */
+function exitFromHere(): void {
+  const session = new Session();
+  session.connectToMainThread();
+  session.post("Runtime.evaluate", { expression: "process.reallyExit(1)" }); // no handlers of the program's: they had their time
 }
 
 function pongFor(body: Uint8Array): Buffer | null {

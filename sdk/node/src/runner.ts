@@ -26,6 +26,8 @@ export async function handle(streamlet: Streamlet, run: BatchRun, context: Conte
 }
 
 async function callHandler(streamlet: Streamlet, run: BatchRun, context: Context): Promise<void> {
+  const now = performance.now();
+  if (now - lastTurn > SLICE_MS) lastTurn = now; // nothing computed meanwhile: this batch has a slice of its own
   if (streamlet.process !== undefined) {
     await run.take(await streamlet.process(run, context));
     return;

@@ -16,11 +16,6 @@ from typing import Any
 from .descriptor import spec_for, validate, write
 from .streamlet import Streamlet
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 VARIABLE = "FLOW_STREAMLET"
 _HOW = f"set {VARIABLE}=module:Class, or streamlet in [tool.ankka-flow] of pyproject.toml"
 
@@ -71,6 +66,10 @@ def reference() -> str:
     named = os.environ.get(VARIABLE)
     if named:
         return named
+    if sys.version_info >= (3, 11):  # here, for a copy of this package may have no tomli beside it
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         project: Any = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     except FileNotFoundError:

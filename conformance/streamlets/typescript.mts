@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { IntegerParameter, JsonInlet, JsonOutlet, serve, Streamlet, StringParameter, type FlowRecord, type Result } from "../../sdk/node/dist/index.js";
+import { IntegerParameter, JsonInlet, JsonOutlet, serve, Streamlet, StringParameter, type Batch, type Emit, type FlowRecord, type Result } from "../../sdk/node/dist/index.js";
 
 const text = (record: FlowRecord): string => record.text() ?? "";
 
@@ -60,7 +60,16 @@ class Conformance extends Streamlet {
     if (this.config.get(this.mode) === "broken") throw new Error("mode is broken");
   }
 
-  override processRecord(record: FlowRecord): Result {
+  // The whole batch, because between two calls of processRecord a batch that became void ends.
+  override async *process(batch: Batch): AsyncGenerator<Emit> {
+    for (const record of batch.records) {
+      const emits = await this.#does(record);
+      if (Array.isArray(emits)) yield* emits as Emit[];
+      else if (emits) yield emits as Emit;
+    }
+  }
+
+  #does(record: FlowRecord): Result {
     const mode = this.config.get(this.mode);
     const word = mode === "key" ? (record.key?.toString().split(":", 1)[0] ?? "") : mode;
     return (Object.hasOwn(words, word) ? words[word] : words["echo"])?.(this, record);

@@ -73,12 +73,19 @@ func (c *rightsCase) take(g given) {
 	}
 }
 
+// isVerdict: the line is about the partition that waits; its attribute error has
+// the cause again, for alerts.
+func isVerdict(line string) bool { return strings.Contains(line, "WRN convicted") }
+
 // named waits for a line that names the right, what it is on and the user, and
 // wants it within seconds. The count that it returns is for later: there is to be
 // one line and no more, also when it has been tried again.
 func (c *rightsCase) named(p *program, from int, began time.Time, words []string) (count func() int) {
 	c.t.Helper()
 	complete := func(line string) bool {
+		if isVerdict(line) {
+			return false
+		}
 		for _, word := range append(words, c.user()) {
 			if !strings.Contains(line, strings.ReplaceAll(word, "NAME", c.name)) {
 				return false
@@ -124,7 +131,7 @@ func (c *rightsCase) once(p *program, from int, count func() int) {
 	}
 	lines := 0
 	for line := range strings.Lines(p.since(from)) {
-		if strings.Contains(line, c.user()) {
+		if strings.Contains(line, c.user()) && !isVerdict(line) {
 			lines++
 		}
 	}

@@ -33,6 +33,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"conf"}, []string{"conformance"}},
 		{[]string{"conformance", "--l"}, []string{"--list"}},
 		{[]string{"topics", ""}, []string{"create", "delete", "describe", "list"}},
+		{[]string{"dead-letters", ""}, []string{"list", "redrive", "show"}},
+		{[]string{"dead-letters", "redrive", "--max"}, []string{"--max-redrives"}},
 		{[]string{"probe", ""}, []string{"ready", "live"}},
 		{[]string{"run", "--log-format", ""}, []string{"auto", "text", "json"}},
 		{[]string{"--color", ""}, []string{"auto", "always", "never"}},

@@ -244,8 +244,9 @@ func enough(err error) error {
 func (p *printer) read(ctx context.Context, client *kafka.Client, at place) error {
 	for !p.flags.exit || at.offset < at.end {
 		var printErr error
+		past := false // a younger record came first: there may be none just below the end
 		next, err := client.FetchOnce(ctx, p.topic, at.partition, at.offset, func(r *record.Record) bool {
-			if p.flags.exit && r.Offset >= at.end {
+			if past = p.flags.exit && r.Offset >= at.end; past {
 				return false
 			}
 			printErr = p.print(at.partition, r)
@@ -258,7 +259,7 @@ func (p *printer) read(ctx context.Context, client *kafka.Client, at place) erro
 			return err
 		}
 		at.offset = next
-		if err := p.flush(); err != nil {
+		if err := p.flush(); err != nil || past {
 			return err
 		}
 	}

@@ -385,8 +385,13 @@ func (w *lineWriter) write(ctx context.Context, lines []*recordline.Line) error 
 	if len(lines) == 0 {
 		return nil
 	}
+	return w.send(ctx, outsOf(w.topic, lines))
+}
+
+// send returns when every record is confirmed.
+func (w *lineWriter) send(ctx context.Context, outs []kafka.Out) error {
 	w.id++
-	w.producer.Write(w.id, delivery.TP{}, outsOf(w.topic, lines))
+	w.producer.Write(w.id, delivery.TP{}, outs)
 	for {
 		select {
 		case <-ctx.Done():

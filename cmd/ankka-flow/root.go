@@ -144,7 +144,7 @@ file (-c), name by name; docs/configuration.md has every key.`,
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetIn(a.stdin)
-	root.AddCommand(newRun(a), newBroker(a), newTopics(a), newGroups(a), newProduce(a), newConsume(a), newDescriptor(a), newNew(a), newCheck(a), newConformance(a), newProbe(a), newVersion(a))
+	root.AddCommand(newRun(a), newBroker(a), newTopics(a), newGroups(a), newProduce(a), newConsume(a), newDeadLetters(a), newDescriptor(a), newNew(a), newCheck(a), newConformance(a), newProbe(a), newVersion(a))
 	// Arguments are checked by hand in each command, so that a wrong one gets
 	// exit code 2 and a sentence.
 	root.Args = cobra.ArbitraryArgs

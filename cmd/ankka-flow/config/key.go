@@ -134,7 +134,7 @@ var keysOfRun = []Key{
 
 	{Name: "bootstrap.servers", Flag: "brokers", Short: "b", Kind: List, Check: checkAddress, Meaning: "Kafka brokers, host:port, separated by commas (default: an embedded broker, for development)"},
 	{Name: "embedded", Flag: "embedded", Commands: onlyRun, Kind: Bool, Default: "false", Meaning: "use the embedded broker also where it is not chosen by itself"},
-	{Name: "broker-data", Flag: "broker-data", Commands: []string{"run", "produce", "consume", "topics", "groups"}, Kind: Path, Default: ".ankka-flow/broker", Meaning: "directory of the embedded broker's data"},
+	{Name: "broker-data", Flag: "broker-data", Commands: []string{"run", "produce", "consume", "topics", "groups", "dead-letters"}, Kind: Path, Default: ".ankka-flow/broker", Meaning: "directory of the embedded broker's data"},
 
 	{Name: "pipeline", Flag: "pipeline", Commands: onlyRun, Kind: Text, Check: checkName, Meaning: "name of the pipeline (default: the streamlet's)"},
 	{Name: "streamlet", Env: "FLOW_STREAMLET", Kind: Text, Check: checkName, Meaning: "name of the streamlet in the pipeline (default: the one it declares). Processes see the variable too"},

@@ -245,6 +245,43 @@ func TestRedriveNeverChasesItsTail(t *testing.T) {
 	}
 }
 
+// Reading to the end ends where no record is just below it, a transaction's marker say, and a
+// younger one comes meanwhile.
+func TestDeadLettersEndBehindAMarker(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"dead-letters show", "consume -e"} {
+		b := newCaseBroker(t)
+		b.makeTopic(caseLetters, 1)
+		b.inTransaction(letter("1", caseIn, 0))
+		b.cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.cluster.SleepControl(func() {
+				if err := b.client.ProduceSync(b.ctx, &kgo.Record{Topic: caseLetters, Value: []byte("younger")}).FirstErr(); err != nil {
+					t.Error(err)
+				}
+			})
+			return nil, nil, false
+		})
+		_, out := b.command(0, append(strings.Fields(command), caseLetters)...)
+		if strings.Count(out, "\n") != 1 || strings.Contains(out, "younger") {
+			t.Errorf("%s: %s", command, out)
+		}
+	}
+}
+
+// inTransaction writes dead letters in a transaction, whose marker follows them.
+func (b *caseBroker) inTransaction(records ...*kgo.Record) {
+	b.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.address()), kgo.TransactionalID("letters"), kgo.DefaultProduceTopic(caseLetters))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(client.Close)
+	err = errors.Join(client.BeginTransaction(), client.ProduceSync(b.ctx, records...).FirstErr(), client.EndTransaction(b.ctx, kgo.TryCommit))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 // What cannot go anywhere is said, a line each, and nothing is written in part.
 func TestRedriveRefuses(t *testing.T) {
 	t.Parallel()

@@ -53,10 +53,7 @@ With --offline it reads the configuration alone. Exit code 1: something failed; 
 
 // checkConfig prints what is wrong with the configuration, or that it is good.
 func (a *app) checkConfig(cmd *cobra.Command) error {
-	err := a.configure(cmd)
-	if err == nil {
-		err = embeddedAsked(a.settings)
-	}
+	err := errors.Join(a.configure(cmd), embeddedAsked(a.settings))
 	if err == nil {
 		what := "flags and environment"
 		if a.settings.File != "" {

@@ -101,7 +101,7 @@ func (a *app) namedBrokers() kafka.Config {
 // embeddedAsked refuses to choose the embedded broker by itself where there is a
 // configuration file: whoever wrote one means another.
 func embeddedAsked(s *config.Settings) error {
-	if len(s.Brokers) > 0 || s.Embedded || s.File == "" {
+	if len(s.Brokers) > 0 || s.BrokersInDoubt || s.Embedded || s.File == "" {
 		return nil
 	}
 	return misuse("%s names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded", s.File)

@@ -85,6 +85,11 @@ func TestCheckOffline(t *testing.T) {
 	put("good.yaml", "bootstrap.servers: k:1\n")
 	put("bad.yaml", "pipelin: x\nbootstrap.servers: k\n")
 	put("brokerless.yaml", "pipeline: x\n")
+	put("badbrokerless.yaml", "pipelin: x\n")
+	put("unset.yaml", "inlets: {in: {bootstrap.servers: '${UNSET}'}}\n")
+	put("misspelt.yaml", "bootstrap.server: k:1\n")
+	put("tab.yaml", "bootstrap.servers: k:1\n\tpipeline: x\n")
+	const noBroker = " names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded\n"
 	for _, c := range []struct {
 		args, env []string
 		code      int
@@ -95,7 +100,11 @@ func TestCheckOffline(t *testing.T) {
 		{[]string{"-c", "bad.yaml"}, []string{"FLOW_STOP_TIMEOUT=x"}, 2, "FAIL config: FLOW_STOP_TIMEOUT=\"x\": it is a duration of at least 1ms, such as 500ms, 30s or 5m\n" +
 			"FAIL config: bad.yaml:1: pipelin: there is no such key; did you mean pipeline?\n" +
 			"FAIL config: bad.yaml:2: bootstrap.servers: \"k\": a broker's address is host:port, such as kafka:9092\n"},
-		{[]string{"-c", "brokerless.yaml"}, nil, 2, "FAIL config: brokerless.yaml names no broker, and beside a configuration file the embedded one is not chosen by itself: set bootstrap.servers (or --brokers, FLOW_BROKERS), or ask for it with --embedded\n"},
+		{[]string{"-c", "brokerless.yaml"}, nil, 2, "FAIL config: brokerless.yaml" + noBroker},
+		{[]string{"-c", "badbrokerless.yaml"}, nil, 2, "FAIL config: badbrokerless.yaml:1: pipelin: there is no such key; did you mean pipeline?\nFAIL config: badbrokerless.yaml" + noBroker},
+		{[]string{"-c", "unset.yaml"}, nil, 2, "FAIL config: unset.yaml:1: inlets.in.bootstrap.servers: the environment has no variable UNSET; set it, or write ${UNSET:-default}\n"},
+		{[]string{"-c", "misspelt.yaml"}, nil, 2, "FAIL config: misspelt.yaml:1: bootstrap.server: there is no such key; did you mean bootstrap.servers?\n"},
+		{[]string{"-c", "tab.yaml"}, nil, 2, "FAIL config: tab.yaml:2: it is not YAML: found character '\t' that cannot start any token (indent with spaces)\n"},
 		{[]string{"-c", "brokerless.yaml"}, []string{"FLOW_EMBEDDED=true"}, 0, "ok config: brokerless.yaml\n"},
 		{[]string{"--log-level", "loud"}, nil, 2, "FAIL config: --log-level \"loud\": it is debug, info, warn or error\n"},
 		{[]string{"-c", "brokerless.yaml", "-b", "k:1"}, nil, 0, "ok config: brokerless.yaml\n"},

@@ -90,6 +90,28 @@ func TestStallEndsWithThePartition(t *testing.T) {
 	})
 }
 
+// The offset that is warned of is the next to be committed: what is written and
+// confirmed, but not committed, is stalled too.
+func TestAStallBehindCommitsHasTheCommittedOffset(t *testing.T) {
+	bubble(t, func(w *world) {
+		p := w.running(1, func(c *Config) { c.StallAfter = time.Minute })
+		in := w.broker.inlet("in")
+		in.holdCommit = true
+		w.add("in", 0, values("a", "b")...)
+		p.say(wire.Ack{ID: p.batch().ID})
+		w.pass(time.Minute + time.Second)
+		if line := w.lastWarning(); w.stalled() != 1 || !strings.Contains(line, "app.in/0@0 is not committed") || !strings.Contains(line, "offset=0") {
+			t.Errorf("warned %d times: %s", w.stalled(), line)
+		}
+		in.sink(delivery.Committed{Inlet: "in", Sequence: last(in.commits).Sequence})
+		w.pass(10 * time.Minute)
+		if n := w.stalled(); n != 1 {
+			t.Errorf("warned %d times of one stall", n)
+		}
+		w.end()
+	})
+}
+
 func (w *world) lastWarning() string {
 	w.said.mu.Lock()
 	defer w.said.mu.Unlock()

@@ -4,9 +4,14 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A broker that is away is said once for a cause, another cause of it at most every
@@ -62,4 +67,32 @@ func TestTroubleOfTheProducerIsSaidAtMostEvery10s(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A topic that does not exist is said once, however often it is looked for, and as
+// something that may come by itself; when it is there, it is read.
+func TestAMissingTopicIsSaidOnce(t *testing.T) {
+	cl := newCluster(t, kfake.SeedTopics(1, "other"))
+	var asked atomic.Int32
+	cl.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cl.KeepControl()
+		asked.Add(1)
+		return nil, nil, false
+	})
+	log, logs := logged()
+	c := newTestClient(t, cl.ListenAddrs(), func(c *Config) { c.Logger = log })
+	r := take(t, c, Inlet{Topic: "late", Group: "group"})
+	const line = `level=WARN msg="the topic does not exist; waiting for it"`
+	eventually(t, "it is said", func() bool { return strings.Contains(logs(), line) })
+	before := asked.Load()
+	eventually(t, "it is looked for again", func() bool { return asked.Load() >= before+5 })
+	client := kgoClient(t, cl)
+	if _, err := kadm.NewClient(client).CreateTopic(testContext(t), 1, 1, nil, "late"); err != nil {
+		t.Fatal(err)
+	}
+	write(t, client, "late", 1, 0, 3)
+	eventually(t, "the records come", func() bool { return r.count() == 3 })
+	if n := strings.Count(logs(), "the topic does not exist"); n != 1 {
+		t.Errorf("said %d times in %d questions:\n%s", n, asked.Load(), logs())
+	}
 }

@@ -134,7 +134,7 @@ func (l *loader) resolveCluster(s *Settings) {
 	if s.Embedded {
 		return
 	}
-	s.Brokers = l.items(servers, ",")
+	s.Brokers, s.BrokersInDoubt = l.items(servers, ","), l.brokersInDoubt
 	s.Security = sec
 	if l.badConnection {
 		return
@@ -144,7 +144,7 @@ func (l *loader) resolveCluster(s *Settings) {
 	for _, p := range problems {
 		l.problems.at(l.blame(conn, p), "connection-config: %s", p)
 	}
-	if len(s.Brokers) == 0 && (s.TLS != nil || s.SASL != nil) {
+	if len(s.Brokers) == 0 && !l.brokersInDoubt && (s.TLS != nil || s.SASL != nil) {
 		for _, name := range slices.Sorted(maps.Keys(conn)) {
 			l.problems.at(conn[name].origin, "connection-config: it says how to connect, but no broker is named: set bootstrap.servers")
 			return

@@ -17,6 +17,7 @@ func (l *loader) at(e entry) origin { return origin{rank: fromFile, name: l.path
 
 // bad notes that a key of the file has no good text.
 func (l *loader) bad(path string) {
+	l.brokersInDoubt = l.brokersInDoubt || strings.HasSuffix(path, "bootstrap.servers")
 	l.badConnection = l.badConnection || strings.Contains("."+path, ".connection-config.")
 }
 
@@ -180,16 +181,21 @@ func (l *loader) place(k *Key, path string, e entry, v value) {
 	l.put(path, v)
 }
 
-// secretWords in a parameter's or setting's name hide its value.
-var secretWords = []string{"password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "api-key", "apikey", "private-key", "access-key"}
+// secretWords in a parameter's name hide its value; of the name only the letters
+// count, so that api-key, api_key and apiKey are one.
+var secretWords = []string{
+	"password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "authorization", "bearer", "connectionstring",
+	"apikey", "privatekey", "accesskey", "accountkey", "signingkey", "encryptionkey",
+}
 
 func secretName(path string) bool {
-	path = strings.ToLower(path)
-	if !strings.HasPrefix(path, "config.") {
+	name, ok := strings.CutPrefix(path, "config.")
+	if !ok {
 		return false
 	}
+	name = fold(name)
 	for _, w := range secretWords {
-		if strings.Contains(path, w) {
+		if strings.Contains(name, w) {
 			return true
 		}
 	}
@@ -225,10 +231,13 @@ func (l *loader) unknownKey(e entry) {
 		l.problems.at(l.at(e), "%s: it has keys below it, such as %s", e.path, example(e.path))
 		return
 	}
+	l.brokersInDoubt = l.brokersInDoubt || strings.Contains(fold(e.path), "bootstrap") || strings.Contains(fold(e.path), "broker")
 	section, names := sectionOf(e.path)
 	rest := strings.TrimPrefix(strings.TrimPrefix(e.path, section), ".")
 	hint := didYouMean(rest, names)
-	if first, _, more := strings.Cut(rest, "."); hint == "" && more {
+	in, _ := javaSection(e.path)
+	j := javaKey(rest)
+	if first, _, more := strings.Cut(rest, "."); hint == "" && more && in == 0 && j == nil {
 		var firsts []string
 		for _, n := range names {
 			f, _, _ := strings.Cut(n, ".")
@@ -242,6 +251,10 @@ func (l *loader) unknownKey(e entry) {
 	}
 	l.unknown[whole] = true
 	switch {
+	case j != nil && j.In == 0:
+		hint = ", and in a section of the Java client's names neither: " + j.Meaning
+	case j != nil:
+		hint = "; it is a name of the Java client's, and belongs in " + j.In.sections()
 	case strings.HasPrefix(section, "inlets.") && strings.HasPrefix(rest, "producer-config"):
 		hint = "; an inlet only reads: producer-config belongs to an outlet or to the top"
 	case strings.HasPrefix(section, "outlets.") && (strings.HasPrefix(rest, "consumer-config") || rest == "group" || strings.HasPrefix(rest, "batch")):

@@ -37,6 +37,8 @@ type loader struct {
 	// badConnection: a setting of connection-config has no good text, so that what
 	// the whole comes to would be said wrongly.
 	badConnection bool
+	// brokersInDoubt is Settings.BrokersInDoubt.
+	brokersInDoubt bool
 	// unknown are the beginnings of unknown keys that were reported.
 	unknown map[string]bool
 }
@@ -272,6 +274,7 @@ func (l *loader) readFile() {
 	l.path = path
 	f := parseFile(path, text)
 	l.problems = append(l.problems, f.problems...)
+	l.brokersInDoubt = len(f.entries) == 0 && len(f.problems) > 0
 	for _, e := range f.entries {
 		l.takeEntry(e)
 	}

@@ -26,6 +26,12 @@ func TestProblemsOfAFile(t *testing.T) {
 		},
 		{"a duration without a unit", "stop-timeout: 25", nil, []string{`"25": it is a duration`}},
 		{"a Java name with a letter too few", "consumer-config: {sesion.timeout.ms: 1}", nil, []string{":1: consumer-config.sesion.timeout.ms: there is no such key; did you mean session.timeout.ms?"}},
+		{"a Java name of nobody", "consumer-config: {made.up: 1}", nil, []string{":1: consumer-config.made.up: there is no such key"}},
+		{"Java names outside their section", "session.timeout.ms: 1\nsasl.password: x\nssl.ca.location: x\ninlets: {a: {auto.offset.reset: latest}}", nil, []string{
+			":1: session.timeout.ms: there is no such key; it is a name of the Java client's, and belongs in consumer-config", ":2: sasl.password: there is no such key; it is a name of the Java client's, and belongs in connection-config",
+			":3: ssl.ca.location: there is no such key, and in a section of the Java client's names neither: that is librdkafka's; write ssl.truststore.location", ":4: inlets.a.auto.offset.reset: there is no such key; it is a name of the Java client's, and belongs in consumer-config",
+		}},
+		{"a broker that is not known yet", "bootstrap.servers: ${NOPE}\nconnection-config: {security.protocol: SSL}", nil, []string{":1: bootstrap.servers: the environment has no variable NOPE"}},
 		{"another spelling", "batch: {maxRecords: 5}", nil, []string{"batch.maxRecords: there is no such key; did you mean max-records?"}},
 		{"a section's name", "inlts:\n  in: {topic: a}\n  b: {topic: a}", nil, []string{":2: inlts: there is no such key; did you mean inlets?"}},
 		{"nothing near", "zzzzzzzzzzzzzzzzzzzz: 1", nil, []string{": there is no such key"}},

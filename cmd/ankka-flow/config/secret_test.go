@@ -119,12 +119,13 @@ func TestPrintHidesWhatNoNameTellsApart(t *testing.T) {
 	t.Parallel()
 	chain := "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n" + planted + "\n-----END PRIVATE KEY-----\n"
 	for name, c := range map[string]struct{ text, env, want string }{
-		"a login":             {"config: {db: 'postgres://u:" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
-		"a login with signs":  {"config: {db: 'postgres://u:p@ss=" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
-		"a variable":          {"", "FLOW_PARAM=db=" + planted, `db: "***"  # FLOW_PARAM`},
-		"a name":              {"config: {pwd: " + planted + ", key-passphrase: " + planted + "}", "", `pwd: "***"`},
-		"a key in a chain":    {"connection-config: {security.protocol: SSL, ssl.keystore.certificate.chain: '${CHAIN}'}", "CHAIN=" + chain, `ssl.keystore.certificate.chain: "***"`},
-		"a parameter of ours": {"config: {threshold: 5}", "", `threshold: "5"`},
+		"a login":                {"config: {db: 'postgres://u:" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
+		"a login with signs":     {"config: {db: 'postgres://u:p@ss=" + planted + "@h/d'}", "", `db: "postgres://***@h/d"`},
+		"a variable":             {"", "FLOW_PARAM=db=" + planted, `db: "***"  # FLOW_PARAM`},
+		"a name":                 {"config: {pwd: " + planted + ", key-passphrase: " + planted + "}", "", `pwd: "***"`},
+		"a name, spelled with _": {"config: {api_key: " + planted + ", AWS_ACCESS_KEY: " + planted + ", privateKey: " + planted + ", connection_string: " + planted + "}", "", `api_key: "***"`},
+		"a key in a chain":       {"connection-config: {security.protocol: SSL, ssl.keystore.certificate.chain: '${CHAIN}'}", "CHAIN=" + chain, `ssl.keystore.certificate.chain: "***"`},
+		"a parameter of ours":    {"config: {threshold: 5}", "", `threshold: "5"`},
 	} {
 		s, _ := loadFile(t, "bootstrap.servers: k:1\n"+c.text+"\n", c.env) // that the key is none does not matter
 		if out := s.Print(); strings.Contains(out, planted) || !strings.Contains(out, c.want) {

@@ -23,8 +23,11 @@ type Settings struct {
 	// Brokers are bootstrap addresses; empty: the embedded broker. With Embedded
 	// they are empty, and so are TLS and SASL: who asks for the embedded broker
 	// where the file names another means the embedded one.
-	Brokers  []string
-	Embedded bool
+	Brokers []string
+	// BrokersInDoubt: the file seems to name brokers, in a way that is among the
+	// problems, so that having none is not another one.
+	BrokersInDoubt bool
+	Embedded       bool
 	// BrokerData is the embedded broker's folder.
 	BrokerData string
 	// ClientID is sent where a port has none of its own.

@@ -180,8 +180,35 @@ func TestStalledPartitionInTheMetrics(t *testing.T) {
 			t.Errorf("%s is %v", rate, m[rate])
 		}
 	}
+	p.survivesTheProcess(url, at, 3)
 	p.stopsWell()
 	p.says("PartitionStalled")
+}
+
+// survivesTheProcess kills the newest process that line at or a later one names, and
+// checks that nothing that only rises is less in the conversation that follows.
+func (p *program) survivesTheProcess(url string, at, conversation int) {
+	p.t.Helper()
+	pid := p.awaitFrom(at, `process +pid (\d+):`)[1]
+	before := metrics(p.t, url)
+	kill(p.t, pid)
+	p.awaitFrom(at, fmt.Sprintf(`ready +conversation %d runs`, conversation))
+	after, rising := metrics(p.t, url), 0
+	for series, was := range before {
+		name, _, _ := strings.Cut(series, "{")
+		if !strings.HasSuffix(name, "_total") && !strings.HasSuffix(name, "_count") && !strings.HasSuffix(name, "_sum") && !strings.HasSuffix(name, "_bucket") {
+			continue
+		}
+		if was > 0 {
+			rising++
+		}
+		if now, ok := after[series]; !ok || now < was {
+			p.t.Errorf("%s was %v, and is %v (%v) after the process", series, was, now, ok)
+		}
+	}
+	if rising < 10 {
+		p.t.Errorf("only %d series have counted anything", rising)
+	}
 }
 
 // A record that fails for ever is a stall of its partition alone, seen three ways: its

@@ -70,6 +70,17 @@ func TestCase51_AbortedTransactionsAreNotDelivered(t *testing.T) {
 	if u.count() != 18 {
 		t.Errorf("read uncommitted: %d records, want 18", u.count())
 	}
+	// One that is open: the log grows, and what can be read of it ends before.
+	if err := tx.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("6-0")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the open transaction is seen", func() bool { return r.k.Ends()[0].HighWatermark == 25 })
+	if end := r.k.Ends()[0].LastStable; end != 24 || r.count() != 9 {
+		t.Errorf("the readable end is %d, want 24; %d records, want 9", end, r.count())
+	}
 }
 
 // answerFetch serves fetches of partition 0 from a function of the offset.

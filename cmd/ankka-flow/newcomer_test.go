@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // readmeSection is the README from one heading to the next, without the heading.
@@ -34,25 +37,36 @@ func freshClone(t *testing.T) programOptions {
 	return programOptions{dir: dir, env: []string{"PYTHONPATH=", "FLOW_LOG_FORMAT=text"}}
 }
 
+// readmeStreamlet saves the README's own streamlet under the name that the first
+// line to type has, beside what a fresh clone holds, and returns the lines to type.
+func readmeStreamlet(t *testing.T) (o programOptions, lines []string) {
+	t.Helper()
+	section := readmeSection(t, "Your own streamlet")
+	code := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(section)
+	typed := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(section[strings.LastIndex(section[:strings.Index(section, "./ankka-flow")], "```"):], -1)
+	if code == nil || len(typed) < 4 {
+		t.Fatalf("the section has code %q and %d lines to type, want a program and at least 4", code, len(typed))
+	}
+	for _, line := range typed {
+		lines = append(lines, line[1])
+	}
+	script := regexp.MustCompile(`\S+\.py`).FindString(lines[0])
+	if !strings.Contains(section, "`"+script+"`") {
+		t.Errorf("the section does not say that the program is saved as %s", script)
+	}
+	o = freshClone(t)
+	if err := os.WriteFile(filepath.Join(o.dir, script), []byte(code[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return o, lines
+}
+
 // The README's own streamlet, saved under the name and run by the lines that the
 // README gives, as they stand there.
 func TestReadmeStreamletRunsAsWritten(t *testing.T) {
 	t.Parallel()
-	section := readmeSection(t, "Your own streamlet")
-	code := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(section)
-	lines := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(section[strings.LastIndex(section[:strings.Index(section, "./ankka-flow")], "```"):], -1)
-	if code == nil || len(lines) < 3 {
-		t.Fatalf("the section has code %q and %d lines to type, want a program and at least 3", code, len(lines))
-	}
-	run, put, look := lines[0][1], lines[1][1], lines[2][1]
-	script := regexp.MustCompile(`\S+\.py`).FindString(run)
-	if !strings.Contains(section, "`"+script+"`") {
-		t.Errorf("the section does not say that the program is saved as %s", script)
-	}
-	o := freshClone(t)
-	if err := os.WriteFile(filepath.Join(o.dir, script), []byte(code[1]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	o, lines := readmeStreamlet(t)
+	run, put, look := lines[0], lines[1], lines[2]
 	p := startCommand(t, o, "bash", "-c", run)
 	p.await(`INF ready`)
 	if w := startCommand(t, o, "bash", "-c", put); w.wait() != 0 {
@@ -63,6 +77,31 @@ func TestReadmeStreamletRunsAsWritten(t *testing.T) {
 		t.Fatalf("one sees %q, want the value 42", r.stdout.String())
 	}
 	p.stopsWell()
+}
+
+// The README's line for a Kafka of one's own: nothing of it but the broker's
+// address is another.
+func TestReadmeStreamletOnAKafkaOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	o, lines := readmeStreamlet(t)
+	own := lines[3]
+	address, topic := regexp.MustCompile(`-b (\S+)`).FindStringSubmatch(own), regexp.MustCompile(`in=(\S+)`).FindStringSubmatch(own)
+	if address == nil || topic == nil {
+		t.Fatalf("the line %q names no broker or no topic", own)
+	}
+	b := newCaseBroker(t, kfake.SeedTopics(1, topic[1], "doubler.out"))
+	r := &kgo.Record{Topic: topic[1], Key: []byte("k"), Value: []byte("21")}
+	if err := b.client.ProduceSync(b.ctx, r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	o.env = append(o.env, "PYTHONPATH="+filepath.Join(repository, "sdk", "python", "src"))
+	p := startCommand(t, o, "bash", "-c", strings.Replace(own, address[1], b.address(), 1))
+	p.await(`committed +1 in, 1 out, 0 behind`)
+	p.stopsWell()
+	log := readLogs(b.ctx, t, b.cluster.ListenAddrs(), []string{"doubler.out"})["doubler.out"][0]
+	if len(log) != 1 || string(log[0].Key) != "k" || string(log[0].Value) != "42" {
+		t.Errorf("doubler.out has %d records, want one with key k and value 42: %v", len(log), log)
+	}
 }
 
 // Without the SDK it cannot run, and is told what to do.

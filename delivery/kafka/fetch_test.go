@@ -156,6 +156,7 @@ func TestCase52_HolesOfCompaction(t *testing.T) {
 func TestCase53_ACorruptPartitionBesideHealthyOnes(t *testing.T) {
 	cl := newCluster(t, kfake.SeedTopics(3, "t"))
 	var healed atomic.Bool
+	var damaged atomic.Int32
 	cl.ControlKey(1, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		cl.KeepControl()
 		req := kreq.(*kmsg.FetchRequest)
@@ -172,6 +173,7 @@ func TestCase53_ACorruptPartitionBesideHealthyOnes(t *testing.T) {
 				bad := batch(2, 3, 2, 3)
 				if rp.Partition == 1 && !healed.Load() {
 					bad[len(bad)-1] ^= 1
+					damaged.Add(1)
 				}
 				sp.RecordBatches = append(sp.RecordBatches, bad...)
 			}
@@ -197,6 +199,7 @@ func TestCase53_ACorruptPartitionBesideHealthyOnes(t *testing.T) {
 	if r.count() != 10 {
 		t.Errorf("%d records, want 10", r.count())
 	}
+	eventually(t, "it is fetched again, twice and more", func() bool { return damaged.Load() >= 4 })
 	if n := strings.Count(lines(), `level=WARN msg="t/1 cannot be read on: `); n != 1 {
 		t.Errorf("the damage was said %d times, want once: %s", n, lines())
 	}

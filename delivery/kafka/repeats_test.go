@@ -51,6 +51,24 @@ func TestABrokersCausesAreSaidAtMostEvery10s(t *testing.T) {
 	})
 }
 
+// A broker that the cluster names by an address at which nobody ever reached it needs
+// a person, who is told once.
+func TestAnAddressThatWasNeverReachedIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, logs := logged()
+		c := &Client{log: log, ctx: t.Context()}
+		c.reach.init()
+		c.meta.brokers = map[int32]string{1: "b:1"}
+		for range 600 {
+			c.dialled("b:1", &ConnectError{Address: "b:1", Cause: "nothing listens there", Err: errors.New("refused")})
+			<-time.After(100 * time.Millisecond)
+		}
+		if n := strings.Count(logs(), "level=ERROR"); n != 1 || strings.Count(logs(), "b:1, as the cluster names it (advertised.listeners)") != 1 {
+			t.Errorf("said %d times as an error:\n%s", n, logs())
+		}
+	})
+}
+
 // What keeps the producer from sending is said at most every 10 s for each kind.
 func TestTroubleOfTheProducerIsSaidAtMostEvery10s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

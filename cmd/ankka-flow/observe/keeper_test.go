@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,6 +154,20 @@ func TestUnwritableStateDirectory(t *testing.T) {
 		after(time.Minute)
 		if !k.Alive() || k.said == "" {
 			t.Errorf("alive %v, said %q", k.Alive(), k.said)
+		}
+	})
+	kept(t, func(t *testing.T, k *Keeper, _ *stage, _ *fakeSource, _ *lister) {
+		var lines bytes.Buffer
+		k.log = slog.New(slog.NewTextHandler(&lines, nil)) // seen by the keeper with the directory
+		dir := filepath.Join(t.TempDir(), "run")
+		k.UseDir(dir)
+		after(time.Second)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Minute) // of a try each half second
+		if n := strings.Count(lines.String(), "level=WARN"); n != 1 || !k.Alive() {
+			t.Errorf("a directory that went away is said %d times; alive %v:\n%s", n, k.Alive(), lines.String())
 		}
 	})
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"ankka-flow/cmd/ankka-flow/deadletter"
+	"ankka-flow/delivery/record"
 )
 
 // headersFrom makes headers of NAME=VALUE; NAME alone is a null one.
@@ -145,30 +148,41 @@ func TestRedriveRestoresRecords(t *testing.T) {
 	)
 	p := b.redrive(0)
 	p.says("6 records of case.dlq redriven")
-	in, out := b.log(caseIn), b.log(caseOut)
-	byKey := in[0] // the origin has no partition 7
-	for partition := range int32(3) {
-		for _, r := range in[partition] {
-			if string(r.Value) == "6" {
-				byKey = []*kgo.Record{r}
+	got := map[string]string{}
+	for _, topic := range []string{caseIn, caseOut} {
+		for partition, log := range b.log(topic) {
+			for _, r := range log {
+				at := fmt.Sprintf("%s/%d", topic, partition)
+				if string(r.Value) == "6" {
+					at = "by its key" // the origin has no partition 7
+				}
+				got[at] += recordText(r) + "\n"
 			}
 		}
 	}
 	kept := `__flow.errors.origin.topic="case.in" false __flow.errors.origin.partition="1" false`
-	for _, c := range []struct {
-		got  *kgo.Record
-		want string
-	}{
-		{in[1][0], `"k" false "1" false h="0" false h="" false ` + kept + ` h="" true __flow.errors.redrives="1" false`},
-		{in[1][1], `"k" false "5" false ` + kept + ` __flow.errors.redrives="1" false`},
-		{in[2][0], `"" true "" true mine="\xff" false __flow.errors.redrives="1" false`},
-		{in[2][1], `"" false "" false __flow.errors.redrives="1" false`},
-		{out[0][0], `"k" false "4" false ` + strings.NewReplacer(`"case.in"`, `"case.out"`, `"1"`, `"0"`).Replace(kept) + ` __flow.errors.redrives="1" false`},
-		{byKey[0], `"k" false "6" false ` + strings.ReplaceAll(kept, `"1"`, `"7"`) + ` __flow.errors.redrives="3" false`},
+	for at, want := range map[string]string{
+		"case.in/1": `"k" false "1" false h="0" false h="" false ` + kept + ` h="" true __flow.errors.redrives="1" false` + "\n" +
+			`"k" false "5" false ` + kept + ` __flow.errors.redrives="1" false` + "\n",
+		"case.in/2":  `"" true "" true mine="\xff" false __flow.errors.redrives="1" false` + "\n" + `"" false "" false __flow.errors.redrives="1" false` + "\n",
+		"case.out/0": `"k" false "4" false ` + strings.NewReplacer(`"case.in"`, `"case.out"`, `"1"`, `"0"`).Replace(kept) + ` __flow.errors.redrives="1" false` + "\n",
+		"by its key": `"k" false "6" false ` + strings.ReplaceAll(kept, `"1"`, `"7"`) + ` __flow.errors.redrives="3" false` + "\n",
 	} {
-		if got := recordText(c.got); got != c.want {
-			t.Errorf("redriven:\n got %s\nwant %s", got, c.want)
+		if got[at] != want {
+			t.Errorf("%s:\n got %swant %s", at, got[at], want)
 		}
+	}
+}
+
+// What is kept of a record until it is written is not the fetch's.
+func TestClonedHasBytesOfItsOwn(t *testing.T) {
+	from := record.Record{Key: []byte("k"), Value: nil, Headers: []record.Header{{Name: []byte("n"), Value: []byte("v")}, {Name: []byte("m")}}}
+	got := cloned(deadletter.Redriven(&from, &deadletter.Letter{}))
+	for _, b := range [][]byte{from.Key, from.Headers[0].Name, from.Headers[0].Value, from.Headers[1].Name} {
+		b[0] = '!'
+	}
+	if string(got.Key) != "k" || got.Value != nil || string(got.Headers[0].Name)+string(got.Headers[0].Value)+string(got.Headers[1].Name) != "nvm" || got.Headers[1].Value != nil {
+		t.Errorf("%+v", got)
 	}
 }
 

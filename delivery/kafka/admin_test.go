@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync/atomic"
@@ -227,5 +228,26 @@ func TestGroupsAreAskedAgainWhileTheirCoordinatorMoves(t *testing.T) {
 	cancel()
 	if _, err := c.DescribeGroup(ctx, "a"); err == nil {
 		t.Error("an ended context is no error")
+	}
+}
+
+// Brokers that were learned with another answer do not say which of them is the controller.
+func TestAskController_WaitsForMetadata(t *testing.T) {
+	_, c, admin := administered(t)
+	ctx := testContext(t)
+	details, err := admin.BrokerMetadata(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.meta.mu.Lock()
+	c.meta.controller = 99 // nothing is known of it yet
+	c.meta.mu.Unlock()
+	brokers := map[int32]string{}
+	for _, b := range details.Brokers {
+		brokers[b.NodeID] = fmt.Sprintf("%s:%d", b.Host, b.Port)
+	}
+	c.learnBrokers(brokers)
+	if err := c.CreateTopics(ctx, []NewTopic{{Name: "made", Partitions: 1}}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -170,9 +170,14 @@ func (c *Client) changed() <-chan struct{} {
 // brokersKnown waits until the brokers are known, and gives the last attempt's
 // error when ctx ends first.
 func (c *Client) brokersKnown(ctx context.Context) error {
+	return c.metadataKnown(ctx, func(m *metadata) bool { return len(m.brokers) > 0 })
+}
+
+// metadataKnown waits until enough is known; what says so has the lock.
+func (c *Client) metadataKnown(ctx context.Context, enough func(*metadata) bool) error {
 	for {
 		c.meta.mu.Lock()
-		known, attempted, last := len(c.meta.brokers) > 0, c.meta.attempted, c.meta.lastErr
+		known, attempted, last := enough(&c.meta), c.meta.attempted, c.meta.lastErr
 		c.meta.mu.Unlock()
 		if known {
 			return nil

@@ -113,9 +113,10 @@ func (c *Client) decodeCreated(src []byte) error {
 	return errors.Join(append(errs, d.err)...)
 }
 
-// askController sends a request that only the controller answers.
+// askController sends a request that only the controller answers. Brokers that were
+// learned with something else are not enough: which of them it is, metadata says.
 func (c *Client) askController(ctx context.Context, key, version int16, body []byte) ([]byte, error) {
-	if err := c.brokersKnown(ctx); err != nil {
+	if err := c.metadataKnown(ctx, func(m *metadata) bool { return m.answers > 0 }); err != nil {
 		return nil, err
 	}
 	c.meta.mu.Lock()

@@ -20,6 +20,8 @@ func TestCase14_StderrFull(t *testing.T) {
 	b.awaitCommit(1)
 	p.await(` \| x+$`)
 	checkMemory(t, p, 150)
+	// All of it is awaited before Ctrl-C: a terminal throws away what it has not shown by then.
+	p.await(` \| all of it$`)
 	p.stopsWell()
 	x, y := strings.Count(p.stderr(), strings.Repeat("x", 1023)), strings.Count(p.stderr(), "y")-strings.Count(p.stderr(), "ready")
 	if x != 1024 || y < 10<<20 {

@@ -449,10 +449,11 @@ class loud(Process):
     def batch(self, batch_id, records):
         os.write(2, (b"x" * 1023 + b"\n") * 1024)
         os.write(2, b"y" * self.options.size)
+        os.write(2, b"\nall of it\n")
         super().batch(batch_id, records)
 
     def end(self):
-        os.write(2, b"\nthe end")
+        os.write(2, b"the end")
 
 
 @mode

@@ -177,6 +177,36 @@ func (c *realCluster) quotas(entity kadm.ClientQuotaEntity, rates map[string]flo
 	}
 }
 
+// lead gives every partition of topics the same leader.
+func (c *realCluster) lead(node int32, topics ...string) {
+	c.t.Helper()
+	var described kadm.TopicDetails
+	eventually(c.t, "the topics are known", func() bool {
+		var err error
+		described, err = c.admin.ListTopics(c.ctx, topics...)
+		known := err == nil
+		for _, topic := range topics {
+			known = known && c.everyBrokerKnows(topic, int32(len(described[topic].Partitions))) && len(described[topic].Partitions) > 0
+		}
+		return known
+	})
+	request, elect := kadm.AlterPartitionAssignmentsReq{}, kadm.TopicsSet{}
+	described.EachPartition(func(p kadm.PartitionDetail) {
+		request.Assign(p.Topic, p.Partition, []int32{node, node%3 + 1, (node+1)%3 + 1})
+		elect.Add(p.Topic, p.Partition)
+	})
+	if _, err := c.admin.AlterPartitionAssignments(c.ctx, request); err != nil {
+		c.t.Fatal(err)
+	}
+	eventually(c.t, fmt.Sprintf("broker %d leads", node), func() bool {
+		_, _ = c.admin.ElectLeaders(c.ctx, kadm.ElectPreferredReplica, elect) // it leads already, perhaps
+		described, err := c.admin.ListTopics(c.ctx, topics...)
+		all := err == nil
+		described.EachPartition(func(p kadm.PartitionDetail) { all = all && p.Leader == node && len(p.ISR) == 3 })
+		return all
+	})
+}
+
 // waits is what answers ask to be waited, by broker and kind of request, and
 // how many requests came too early.
 type waits struct {
@@ -223,6 +253,7 @@ func (w *waits) answered(r *faultproxy.Request, millis int32) {
 func TestKafka_Quotas(t *testing.T) {
 	t.Parallel()
 	c, a := behindProxy(t, "quota", 1)
+	c.lead(1, "quota.in", "quota.out") // one broker, whose connections are pooled
 	// Twice as much may be read as written, so that writes are held back on a slow
 	// machine too.
 	c.quotas(kadm.ClientQuotaEntity{{Type: "user", Name: text("ANONYMOUS")}, {Type: "client-id", Name: text("quota")}}, map[string]float64{"producer_byte_rate": 20_000})
@@ -252,6 +283,12 @@ func TestKafka_Quotas(t *testing.T) {
 	}
 	if len(w.early) > 0 {
 		t.Errorf("%d requests came before the wait was over: %v", len(w.early), w.early)
+	}
+	tries := a.seen(0)
+	for i := 1; i < len(tries); i++ {
+		if bytes.Equal(tries[i].bytes, tries[i-1].bytes) {
+			t.Error("a write was sent again: it waited on a connection that the broker did not read")
+		}
 	}
 	p.stopsWell()
 	a.everyOnce(1, 60)

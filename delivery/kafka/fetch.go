@@ -371,9 +371,15 @@ func (w *fetchWorker) fetch() (throttle time.Duration, err error) {
 		w.reader.buf = w.buf
 		var err error
 		throttle, code, err = w.reader.answer(id, w.wanted, w.take)
+		if err == nil && throttle > 0 {
+			return errMuted
+		}
 		return err
 	})
 	w.buf.Reset(nil)
+	if errors.Is(err, errMuted) {
+		err = nil
+	}
 	if err == nil && code != codeNone {
 		err = f.c.codeErr(code, "fetching from broker %d", w.l.node)
 	}

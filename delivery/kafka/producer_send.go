@@ -253,8 +253,8 @@ func (s *sender) exchange() {
 	x := &pipeline{s: s, until: time.Now().Add(limit / 3), deadline: deadline, sent: make(chan *frame, maxFrames), slots: make(chan struct{}, maxFrames),
 		idle: make(chan struct{}, 1), stop: make(chan struct{})}
 	_, err := s.p.c.exchange(ctx, s.node, x.run)
-	if err == nil {
-		return
+	if err == nil || errors.Is(err, errMuted) {
+		return // with every answer
 	}
 	// 1. Nothing more may be queued. 2. What was begun is unknown, what was not
 	// is not sent. 3. Behind these, the loop hears that it may queue again.
@@ -341,7 +341,11 @@ func (x *pipeline) write(rw io.Writer) error {
 		n := x.unanswered()
 		wait, slow := x.s.throttled()
 		open := wait == 0 && time.Now().Before(x.until)
-		if n == 0 && (!open || !x.s.pending()) {
+		switch {
+		case n > 0:
+		case wait > 0:
+			return errMuted
+		case !open || !x.s.pending():
 			return nil
 		}
 		var f *frame

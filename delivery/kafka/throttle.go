@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,6 +14,11 @@ const (
 	// throttleSaid is the least time between two lines about the same quota.
 	throttleSaid = time.Minute
 )
+
+// errMuted ends an exchange that is done, so that its connection is closed: the
+// broker reads nothing more of it before the wait is over, and what would take
+// it out of the pool next, for another kind of request, would wait too.
+var errMuted = errors.New("the broker does not read this connection for a while: a quota")
 
 // throttles says to people that a quota of the cluster holds the work back.
 // The waiting itself is the fetch loops' and the senders': brokers since Kafka

@@ -163,14 +163,33 @@ func TestCase45_ARecordThatKillsGoesOnAtASave(t *testing.T) {
 }
 
 // heldPoison ends the process each time until it has done so for the tries before
-// hold; then it waits, so that a test can do something just there, and is good from
-// then on.
-func heldPoison(folder string, hold int) string {
-	return fmt.Sprintf(`
+// hold; then it waits for the mend, so that a test can do something just there, and
+// is good from then on.
+type heldPoison struct {
+	t      *testing.T
+	folder string
+	gate   *os.File // what the held ones read from: a byte each lets them go on
+}
+
+func newHeldPoison(t *testing.T) *heldPoison {
+	t.Helper()
+	h := &heldPoison{t: t, folder: t.TempDir()}
+	gate := filepath.Join(h.folder, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if h.gate, err = os.OpenFile(gate, os.O_RDWR, 0); err != nil { // so that no opening of it waits
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.gate.Close() })
+	return h
+}
+
+func (h *heldPoison) command(hold int) []string {
+	return sdkStreamlet(h.t, "import os, signal", fmt.Sprintf(`
         folder = %q
-        def there(name):
-            return os.path.exists(os.path.join(folder, name))
-        if record.value == b"poison" and not there("mended"):
+        if record.value == b"poison" and not os.path.exists(os.path.join(folder, "mended")):
             with open(os.path.join(folder, "tries"), "ab") as file:
                 file.write(b".")
             if os.path.getsize(os.path.join(folder, "tries")) < %d:
@@ -178,10 +197,34 @@ func heldPoison(folder string, hold int) string {
             with open(os.path.join(folder, "next"), "w") as file:
                 file.write(str(os.getpid()))
             os.rename(os.path.join(folder, "next"), os.path.join(folder, "held"))
-            while not there("mended"):
-                time.sleep(0.02)
+            with open(os.path.join(folder, "gate"), "rb", buffering=0) as gate:
+                gate.read(1)
         return self.out.emit(record)
-`, folder, hold)
+`, h.folder, hold))
+}
+
+// held waits for the one that is held, and is its pid.
+func (h *heldPoison) held() (pid int) {
+	h.t.Helper()
+	eventually(h.t, "a process is held", func() bool {
+		text, err := os.ReadFile(filepath.Join(h.folder, "held"))
+		if err == nil {
+			pid, err = strconv.Atoi(string(text))
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// mend makes the record good, for those that are held, too.
+func (h *heldPoison) mend() {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.folder, "mended"), nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	if _, err := h.gate.Write(make([]byte, 64)); err != nil { // one for each that may be held
+		h.t.Fatal(err)
+	}
 }
 
 // At each step of a trial (alone, with one record, tried again) the process or the
@@ -197,31 +240,26 @@ func TestCase45_ATrialIsDisturbed(t *testing.T) {
 				records := append(keyed(0, "before", 5), &kgo.Record{Key: []byte("bad"), Value: []byte("poison")})
 				records = append(records, keyed(0, "behind", 4)...)
 				b.put(append(records, keyed(1, "other", 20)...)...)
-				folder := t.TempDir()
-				command := sdkStreamlet(t, "import os, signal, time", heldPoison(folder, hold))
+				poison := newHeldPoison(t)
+				command := poison.command(hold)
 				p := b.runCase(nil, nil, command)
-				pid := awaitFile(t, filepath.Join(folder, "held"))
+				pid := poison.held()
 				if at := b.committed(0); at > 5 {
 					t.Fatalf("committed at %d, behind the record that fails", at)
 				}
-				mend := func() {
-					if err := os.WriteFile(filepath.Join(folder, "mended"), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
 				switch disturbance {
 				case "the process is killed":
-					mend()
+					poison.mend()
 					signalTo(t, pid, syscall.SIGKILL)
 				case "the supervisor is killed":
 					_ = p.cmd.Process.Kill()
 					<-p.exited
-					mend()
+					poison.mend()
 					p = b.runCase(nil, nil, command)
 				case "a stop":
 					signalTo(t, p.cmd.Process.Pid, syscall.SIGTERM)
 					p.await(`stopping +SIGTERM`)
-					mend()
+					poison.mend()
 					p.endsWith(0)
 					p = b.runCase(nil, nil, command)
 				case "another member":
@@ -229,7 +267,7 @@ func TestCase45_ATrialIsDisturbed(t *testing.T) {
 					other.dir = t.TempDir()
 					second := other.runCase(nil, nil, command)
 					second.await(`ready +status`)
-					mend()
+					poison.mend()
 					defer second.stopsWell()
 				}
 				b.awaitCommit(10)
@@ -246,17 +284,4 @@ func signalTo(t *testing.T, pid int, number syscall.Signal) {
 	if err := syscall.Kill(pid, number); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// awaitFile waits for a file with a pid.
-func awaitFile(t *testing.T, path string) (pid int) {
-	t.Helper()
-	eventually(t, path, func() bool {
-		text, err := os.ReadFile(path)
-		if err == nil {
-			pid, err = strconv.Atoi(string(text))
-		}
-		return err == nil
-	})
-	return pid
 }

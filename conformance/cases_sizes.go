@@ -98,8 +98,8 @@ var sizeCases = []Case{
 		Sentence: "an id, an offset and a timestamp of 2^53 - 1 come through, and partitions to 2^31 - 1",
 		ask: func(t *talk) {
 			t.begin()
-			t.echoed(t.batch("in", 1<<31-1, record.Record{Offset: wire.MaxInteger - 1, Timestamp: wire.MaxInteger, Key: []byte("echo")},
-				record.Record{Offset: wire.MaxInteger, Timestamp: record.NoTimestamp, Key: []byte("echo")}))
+			t.echoed(t.batch("in", 1<<31-1, record.Record{Offset: wire.MaxInteger - 1, Timestamp: wire.MaxInteger, Key: []byte("echo"), Value: []byte("a")},
+				record.Record{Offset: wire.MaxInteger, Timestamp: record.NoTimestamp, Key: []byte("echo"), Value: []byte("b")}))
 			t.nextID = wire.MaxInteger - 2
 			t.echoed(t.batch("in", 0, rec("echo", "a"), rec("no word", "b")))
 			t.fails(t.batch("in", 1, record.Record{Offset: wire.MaxInteger, Timestamp: 1, Key: []byte("fail"), Value: []byte("at the end of all offsets")}), "at the end of all offsets")

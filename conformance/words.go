@@ -245,7 +245,11 @@ func (t *talk) closeInput() {
 
 // says waits until the process has written a text to stderr.
 func (t *talk) says(text string) {
+	failed := t.failure != nil
 	t.await(fmt.Sprintf("%q on stderr", text), func() bool { return strings.Contains(strings.Join(t.errs.all(), "\n"), text) })
+	if !failed && t.failure != nil && len(t.errs.all()) > 0 {
+		t.failure.Came += "; on stderr only what stands below"
+	}
 }
 
 // maySay waits a while for a text on stderr; that it does not come is no failure.

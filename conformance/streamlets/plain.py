@@ -1,4 +1,4 @@
-"""The reference streamlet in plain Python, without an SDK: what wire/PROTOCOL.md asks of a process, in one file.
+"""The reference streamlet in plain Python with msgpack, without an SDK: what wire/PROTOCOL.md asks of a process.
 
 Read it beside section 14 of that page. One thread reads, one writes, and one for each batch handles it. What a record's
 key asks for is in `do`, and is nobody's concern but the conformance suite's.
